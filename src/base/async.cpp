@@ -71,7 +71,8 @@ void spawn(Gate& gate, Task<> task) {
   if (holder) run_detached(std::move(holder), std::move(task));
 }
 
-// --- one-shot wake-up: whichever of timer, stop request and notify comes first resumes, once, from the loop -----------
+// --- one-shot wake-up: whichever of timer, stop request and notify comes first resumes, once, from the loop
+// -----------
 
 namespace {
 
@@ -155,7 +156,9 @@ struct Bell::Waiter {
   std::shared_ptr<Wake> wake;
 };
 
-Bell::~Bell() { BASCULE_CHECK(waiters_.empty(), "nobody waits for a bell that dies"); }
+Bell::~Bell() {
+  BASCULE_CHECK(waiters_.empty(), "nobody waits for a bell that dies");
+}
 
 void Bell::notify() {
   for (const auto& waiter : std::exchange(waiters_, {})) waiter->wake->fire(Wake::Cause::kNews);

@@ -13,7 +13,8 @@
 
 namespace bascule {
 
-// Counts the background work of an owner. The owner closes it and waits before it dies; a destructor with work left aborts.
+// Counts the background work of an owner. The owner closes it and waits before it dies; a destructor with work left
+// aborts.
 class Gate final {
  public:
   class Holder final {
@@ -56,15 +57,16 @@ class Gate final {
   std::coroutine_handle<> closer_ = nullptr;
 };
 
-// Runs a task in the background until its end, inside `gate`; dropped if the gate is closed. It starts inside this call. An
-// exception that leaves the task is a broken promise: background work handles its own errors.
+// Runs a task in the background until its end, inside `gate`; dropped if the gate is closed. It starts inside this
+// call. An exception that leaves the task is a broken promise: background work handles its own errors.
 void spawn(Gate& gate, Task<> task);
 
 // Sleeps. True when the time came, false when stop was requested first.
 Task<bool> sleep_until(Loop& loop, TimePoint when, std::stop_token stop);
 Task<bool> sleep_for(Loop& loop, Duration duration, std::stop_token stop);
 
-// A bell: wait() returns true after the next notify() (one notify wakes all who wait), false when stopped or at `deadline`.
+// A bell: wait() returns true after the next notify() (one notify wakes all who wait), false when stopped or at
+// `deadline`.
 class Bell final {
  public:
   explicit Bell(Loop& loop) noexcept : loop_(loop) {}
@@ -116,8 +118,8 @@ class Semaphore final {
   std::vector<std::size_t> line_;
 };
 
-// Runs all tasks at once on this loop and returns when all have ended; the first exception (in the order given) is rethrown
-// after that.
+// Runs all tasks at once on this loop and returns when all have ended; the first exception (in the order given) is
+// rethrown after that.
 Task<> when_all(Loop& loop, std::vector<Task<>> tasks);
 
 }  // namespace bascule

@@ -20,7 +20,8 @@ class Clock {
   virtual WallTime wall() const = 0;
 };
 
-// One thread runs everything posted to a loop, in order. `post` may be called from any thread; all else only on the loop's.
+// One thread runs everything posted to a loop, in order. `post` may be called from any thread; all else only on the
+// loop's.
 class Loop : public Clock {
  public:
   using TimerId = std::uint64_t;  // never 0

@@ -13,14 +13,14 @@ namespace bascule::net {
 struct Url {
   std::string scheme;  // http, https, unix
   std::string host;
-  std::string port;    // never empty for http and https
-  std::string path;    // prefix without trailing slash, or the socket's path
+  std::string port;  // never empty for http and https
+  std::string path;  // prefix without trailing slash, or the socket's path
 };
 // Throws std::invalid_argument with a sentence that names what is wrong.
 Url parse_url(std::string_view text);
 
-// Certificates and keys as PEM text or as files. Files are read again when they change (time, size or inode; looked at when a new
-// connection is made, at most once a second); a broken new file keeps the old one in use and is logged.
+// Certificates and keys as PEM text or as files. Files are read again when they change (time, size or inode; looked at
+// when a new connection is made, at most once a second); a broken new file keeps the old one in use and is logged.
 struct Pem {
   std::string text;
   std::string file;
@@ -28,8 +28,8 @@ struct Pem {
 };
 
 struct TlsOptions {
-  Pem ca;                   // empty: the system's certificates
-  Pem certificate;          // client certificate, optional; with `key`
+  Pem ca;           // empty: the system's certificates
+  Pem certificate;  // client certificate, optional; with `key`
   Pem key;
   std::string server_name;  // SNI and name to verify; empty: the host of the URL
   bool insecure_skip_verify = false;
@@ -38,8 +38,8 @@ struct TlsOptions {
 struct ClientOptions {
   Url url;
   TlsOptions tls;
-  std::optional<Url> proxy;               // HTTP proxy: CONNECT for https, absolute-form for http
-  std::size_t max_connections = 32;       // of call(); further calls wait their turn, within their deadline
+  std::optional<Url> proxy;                        // HTTP proxy: CONNECT for https, absolute-form for http
+  std::size_t max_connections = 32;                // of call(); further calls wait their turn, within their deadline
   std::size_t max_header = std::size_t{64} << 10;  // bytes
   Duration connect_timeout = std::chrono::seconds(10);
   Duration idle_timeout = std::chrono::seconds(60);  // an idle connection older than this is not used again

@@ -1,6 +1,6 @@
 // HTTP/1.1 as values, and the two faces everything above speaks to: a transport to call, a handler to serve.
-// The same handler runs behind a socket (net/server.hpp) or in memory (net/loopback.hpp), so that what is tested is what runs.
-// Source of the rules: RFC 9110, RFC 9112.
+// The same handler runs behind a socket (net/server.hpp) or in memory (net/loopback.hpp), so that what is tested is
+// what runs. Source of the rules: RFC 9110, RFC 9112.
 #pragma once
 
 #include <cstddef>
@@ -70,7 +70,7 @@ struct Response {
 };
 
 struct CallLimits {
-  TimePoint deadline;                        // of the whole call; for open(): until the head has arrived
+  TimePoint deadline;                            // of the whole call; for open(): until the head has arrived
   std::size_t max_body = std::size_t{64} << 20;  // bytes; more is Error::kTooLarge
   std::stop_token stop = {};
 };
@@ -94,23 +94,25 @@ struct StreamResponse {
 class Transport {
  public:
   virtual ~Transport() = default;
-  // Throws Error. An idempotent method (GET, HEAD, PUT, DELETE, OPTIONS) is tried once more on a fresh connection when a kept-alive
-  // connection turns out to be dead before the first byte of an answer; other methods only when nothing was sent.
+  // Throws Error. An idempotent method (GET, HEAD, PUT, DELETE, OPTIONS) is tried once more on a fresh connection when
+  // a kept-alive connection turns out to be dead before the first byte of an answer; other methods only when nothing
+  // was sent.
   virtual Task<Response> call(Request request, CallLimits limits) = 0;
   // For watches: a connection of its own.
   virtual Task<StreamResponse> open(Request request, CallLimits limits) = 0;
 };
 
-// Where a handler writes a streamed body. write() returns when the piece has been taken by the connection (back-pressure); it throws
-// Error::kBroken or kDeadline when the client has gone or does not read.
+// Where a handler writes a streamed body. write() returns when the piece has been taken by the connection
+// (back-pressure); it throws Error::kBroken or kDeadline when the client has gone or does not read.
 class BodySink {
  public:
   virtual ~BodySink() = default;
   virtual Task<> write(std::string piece) = 0;
 };
 
-// What a handler answers: a whole body, or `stream`, called after the head has been sent; the body ends when it returns, and is cut
-// (the connection closed in mid-body) when it throws. The token is stopped when the client has gone or the server drains.
+// What a handler answers: a whole body, or `stream`, called after the head has been sent; the body ends when it
+// returns, and is cut (the connection closed in mid-body) when it throws. The token is stopped when the client has gone
+// or the server drains.
 struct ServerResponse {
   int status = 200;
   Headers headers;

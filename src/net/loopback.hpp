@@ -13,14 +13,14 @@ namespace bascule::net {
 struct Fault {
   enum class Kind : std::uint8_t {
     kNone,
-    kUnreachable,    // not delivered: kUnreachable
-    kBreakBefore,    // not delivered, but the caller cannot know: kBroken
-    kBreakAfter,     // delivered and done; the answer is lost: kBroken
-    kStall,          // delivered and done; the answer never comes: the caller's deadline passes
-    kCutBody,        // streams: after `after_bytes` the body breaks, possibly in mid-piece
+    kUnreachable,  // not delivered: kUnreachable
+    kBreakBefore,  // not delivered, but the caller cannot know: kBroken
+    kBreakAfter,   // delivered and done; the answer is lost: kBroken
+    kStall,        // delivered and done; the answer never comes: the caller's deadline passes
+    kCutBody,      // streams: after `after_bytes` the body breaks, possibly in mid-piece
   };
   Kind kind = Kind::kNone;
-  Duration delay{};             // before delivery
+  Duration delay{};  // before delivery
   std::size_t after_bytes = 0;
 };
 using FaultPlan = std::function<Fault(const Request&)>;

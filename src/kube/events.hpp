@@ -1,0 +1,39 @@
+// Events that people see in `kubectl describe`: events.k8s.io/v1, repeated ones folded into a series, written in the
+// background. Recording never blocks and never fails; the queue is bounded and drops (counted) when the server cannot
+// keep up.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/async.hpp"
+#include "kube/client.hpp"
+
+namespace bascule::kube {
+
+struct ObjectReference {
+  std::string api_version;
+  std::string kind;
+  NamespacedName key;
+  Uid uid;
+};
+
+enum class EventType : std::uint8_t { kNormal, kWarning };
+
+class EventRecorder final {
+ public:
+  // `controller` is reportingController, e.g. "slurm-bridge-scheduler"; `instance` the pod's or host's name.
+  EventRecorder(Client& client, std::string controller, std::string instance);
+  ~EventRecorder();
+  void record(const ObjectReference& about, EventType type, std::string_view reason, std::string_view action,
+              std::string note);
+  std::uint64_t dropped() const noexcept;
+  Task<> stop(TimePoint deadline);  // writes what is queued, as far as the deadline allows
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace bascule::kube
