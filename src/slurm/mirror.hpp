@@ -1,0 +1,90 @@
+// One Slurm cluster in memory, refreshed by one adaptive poll, telling subscribers what changed. No caller polls for
+// itself. The decisions (what to ask next and when, what an answer means) are slurm/mirror_core.hpp, a pure state
+// machine; this is the driver.
+//
+// Two kinds of look: the full table (jobs/, nodes/), and the cheap one (jobs/state/, then job/{id} for those that
+// changed). Right after poke() or a change it looks every few ten milliseconds, then ever less often, down to
+// `rest_interval`. A look costs slurmctld time, so full tables are spaced by their own cost too.
+//
+// Unknown stays unknown: an error, an empty or truncated answer, or a controller that has just come up never makes a
+// job or node gone. A job is Gone only when two full tables in a row, from a controller that has answered without pause
+// between, lack it AND slurmctld answered 2017 to a direct question; a table that suddenly lacks more than half of what
+// it had is not believed until confirmed so.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/async.hpp"
+#include "slurm/client.hpp"
+#include "slurm/types.hpp"
+
+namespace bascule::slurm {
+
+struct MirrorOptions {
+  Duration fast_interval = std::chrono::milliseconds(20);
+  Duration rest_interval = std::chrono::seconds(2);
+  Duration full_interval = std::chrono::seconds(10);  // at least; longer when the table is costly
+  Duration node_interval = std::chrono::seconds(15);
+  bool want_nodes = true;
+};
+
+enum class Knowledge : std::uint8_t {
+  kUnknown,  // never seen and no full table yet, or the controller does not answer
+  kPresent,
+  kGone,  // surely not in slurmctld any more (or never was: absent from a trusted full table)
+};
+
+class ClusterMirror final {
+ public:
+  struct JobChange {
+    std::shared_ptr<const Job> before;  // nullptr: new
+    std::shared_ptr<const Job> after;   // nullptr: surely gone
+  };
+  struct NodeChange {
+    std::shared_ptr<const Node> before;
+    std::shared_ptr<const Node> after;
+  };
+
+  ClusterMirror(Loop& loop, Client& client, MirrorOptions options);
+  ~ClusterMirror();
+  void on_job(std::function<void(const JobChange&)> handler);  // before start()
+  void on_node(std::function<void(const NodeChange&)> handler);
+  void on_health(std::function<void(bool reachable)> handler);
+  void start();
+  Task<> stop();
+
+  // Something of ours was just submitted, cancelled or updated: look soon and often.
+  void poke();
+  // A full job table is in.
+  bool synced() const noexcept;
+  bool reachable() const noexcept;      // the last call was answered
+  std::string why_unreachable() const;  // a sentence for people, or empty
+  // When the last trusted full job table was asked for (not answered): a job submitted before that instant whose submit
+  // had ended is in it.
+  TimePoint full_as_of() const noexcept;
+  // When the state of this job was last confirmed by any answer.
+  TimePoint confirmed_at(JobId id) const noexcept;
+  Knowledge knowledge(JobId id) const noexcept;
+  std::shared_ptr<const Job> job(JobId id) const noexcept;
+  std::shared_ptr<const Node> node(const std::string& name) const noexcept;
+  bool nodes_synced() const noexcept;
+  const std::unordered_map<JobId, std::shared_ptr<const Job>>& jobs() const noexcept;
+  const std::unordered_map<std::string, std::shared_ptr<const Node>>& nodes() const noexcept;
+  // Puts in what a direct answer said (after submit, update, get), so that nobody waits for the next look.
+  void learn(Job job);
+  // Asks slurmctld now about one job and learns the answer. nullopt: it says there is no such job.
+  Task<std::optional<Job>> ask(JobId id, std::stop_token stop);
+  // The next full table asked for after this call; false when stopped or at the deadline.
+  Task<bool> next_full(std::stop_token stop, TimePoint deadline);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace bascule::slurm

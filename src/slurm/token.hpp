@@ -1,0 +1,27 @@
+// Where the JWT for slurmrestd comes from. Tokens are never logged.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/loop.hpp"
+#include "base/task.hpp"
+
+namespace bascule::slurm {
+
+// The token for the next request. `refresh` is true after the last one was refused. Throws slurm::Unauthorized with a
+// sentence that names the file or key and the remedy.
+using TokenSource = std::function<Task<std::string>(bool refresh)>;
+
+TokenSource fixed_token(std::string token);
+// Read for every request (cheaply: again only when the file changed). Accepts the bare token or SLURM_JWT=<token>,
+// white space around.
+TokenSource file_token(std::string path);
+// Signs HS256 tokens {iat, exp, sun} with the raw key bytes of jwt_hs256.key; made anew before half of `lifetime` has
+// passed.
+TokenSource key_token(const Clock& clock, std::string key, std::string user, Duration lifetime);
+// One token. Source: Slurm "JSON Web Tokens (JWT) Authentication".
+std::string sign_token(const std::string& key, const std::string& user, WallTime issued, Duration lifetime);
+
+}  // namespace bascule::slurm
