@@ -1,0 +1,30 @@
+// The names by which pods, nodes, jobs and people speak to the bridge: those of slurm-bridge, so that manifests move
+// over unchanged.
+#pragma once
+
+#include <string_view>
+
+namespace bascule::bridge::names {
+
+// Labels
+inline constexpr std::string_view kSlurmNodeName = "slinky.slurm.net/slurm-nodename";  // Node: its name in Slurm
+inline constexpr std::string_view kExternalNode =
+    "scheduler.slinky.slurm.net/external-node";                                            // Node: register it in Slurm
+inline constexpr std::string_view kSlurmJobId = "scheduler.slinky.slurm.net/slurm-jobid";  // Pod: its external job
+
+// Annotations
+inline constexpr std::string_view kSlurmNode = "slinky.slurm.net/slurm-node";  // Pod: Kubernetes node chosen by Slurm
+inline constexpr std::string_view kExternalNodePartitions = "scheduler.slinky.slurm.net/external-node-partitions";
+inline constexpr std::string_view kTopologySpec = "topology.slinky.slurm.net/spec";
+inline constexpr std::string_view kJobPrefix = "slurmjob.slinky.slurm.net/";  // root object: job parameters
+// Pod, written by us for dashboards: what Slurm says of its job.
+inline constexpr std::string_view kSlurmState = "scheduler.slinky.slurm.net/slurm-state";
+inline constexpr std::string_view kSlurmReason = "scheduler.slinky.slurm.net/slurm-reason";
+
+inline constexpr std::string_view kFinalizer = "scheduler.slinky.slurm.net/finalizer";
+inline constexpr std::string_view kManagedNodeTaint = "slinky.slurm.net/managed-node";  // value: the scheduler's name
+
+// Mark of our own texts in a Slurm node's reason; an administrator's reason lacks it and is left alone.
+inline constexpr std::string_view kReasonMark = "slurm-bridge:";
+
+}  // namespace bascule::bridge::names

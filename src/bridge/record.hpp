@@ -1,0 +1,37 @@
+// The record an external job carries in its admin_comment: whose it is. It is the only link from Slurm back to
+// Kubernetes, so a lost answer or a crash after submit heals by finding the job again, and nobody else's job is ever
+// touched.
+//
+// {"pods":["ns/name",...],"bascule":{"v":1,"bridge":B,"cluster":C,"unit":U,"spec":S,"uids":["...",...]}}
+// `pods` is what slurm-bridge writes and reads; `uids` are the pods' UIDs in the same order.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/strong.hpp"
+
+namespace bascule::bridge {
+
+struct JobRecord {
+  std::string bridge;   // scheduler name: several bridges may share one Slurm
+  std::string cluster;  // uid of the namespace kube-system
+  Uid unit;             // what the job stands for: a pod's UID, or a gang's
+  std::string spec;     // fingerprint of the description last sent (see fingerprint())
+  std::vector<NamespacedName> pods;
+  std::vector<Uid> uids;
+  bool legacy = false;  // written by slurm-bridge: only `pods` is known
+  friend bool operator==(const JobRecord&, const JobRecord&) = default;
+};
+
+std::string print_record(const JobRecord& record);
+// nullopt: not a record (foreign JSON, other text, a version we do not know). Bounded: comments over 1 MiB are foreign.
+std::optional<JobRecord> parse_record(std::string_view admin_comment);
+
+// 16 hexadecimal digits of FNV-1a 64: stable across versions and machines.
+std::string fingerprint(std::string_view text);
+
+}  // namespace bascule::bridge
