@@ -30,13 +30,17 @@ class Error : public std::runtime_error {
     kTooLarge,     // a header or body over its limit
     kMalformed,    // not HTTP
   };
-  Error(Kind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
+  enum class Sent : std::uint8_t { kMaybe, kNo };
+  Error(Kind kind, const std::string& message, Sent sent = Sent::kMaybe)
+      : std::runtime_error(message), kind_(kind), sent_(kind == Kind::kUnreachable ? Sent::kNo : sent) {}
   Kind kind() const noexcept { return kind_; }
-  // True when the far side cannot have acted on the request.
-  bool surely_not_sent() const noexcept { return kind_ == Kind::kUnreachable; }
+  // True when the far side cannot have acted on the request: always for kUnreachable, and for kDeadline, kStopped and
+  // kMalformed when they came before the first byte of the request was sent (in line for a connection, connecting).
+  bool surely_not_sent() const noexcept { return sent_ == Sent::kNo; }
 
  private:
   Kind kind_;
+  Sent sent_;
 };
 
 std::string_view to_string(Error::Kind kind) noexcept;
@@ -71,8 +75,8 @@ struct Response {
 
 struct CallLimits {
   TimePoint deadline;                            // of the whole call; for open(): until the head has arrived
-  std::size_t max_body = std::size_t{64} << 20;  // bytes; more is Error::kTooLarge
-  std::stop_token stop = {};
+  std::size_t max_body = std::size_t{64} << 20;  // bytes, of call(); more is Error::kTooLarge
+  std::stop_token stop = {};                     // may be stopped on the loop's thread only
 };
 
 // The body of an answer as it arrives. Destroying it closes the connection.
@@ -129,19 +133,23 @@ struct ServerRequest {
   std::string client_name;  // common name of a verified client certificate, or empty
 };
 
-// Serves one request. An exception becomes 500 without details and a log line.
+// Serves one request. An exception becomes 500 without details and a log line. The request lives until the whole answer
+// has ended, its stream included. The token is stopped when the client has gone.
 using Handler = std::function<Task<ServerResponse>(const ServerRequest&, std::stop_token)>;
 
 // Percent-encodes a path segment or query value (RFC 3986 unreserved characters stay).
 std::string percent_encode(std::string_view text);
 // Throws std::invalid_argument on a broken escape.
 std::string percent_decode(std::string_view text);
-// "/api/x?a=1&b=2" -> path and decoded query pairs.
+// "/api/x?a=1&b=2" -> path and decoded query pairs ("+" is a space, as HTML forms and Go write it). The path stays
+// encoded, so that %2F does not become a separator: split it first, then decode the segments.
 struct Target {
   std::string path;
   std::vector<std::pair<std::string, std::string>> query;
+  // The first value, or empty.
   std::string_view get(std::string_view key) const noexcept;
 };
+// Throws std::invalid_argument on a broken escape.
 Target parse_target(std::string_view target);
 
 }  // namespace bascule::net
