@@ -1,4 +1,5 @@
-// The bridge's configuration file, shared by its processes: slurm-bridge's keys.
+// The bridge's configuration file, shared by its processes: slurm-bridge's keys. Keys are matched without case, as
+// slurm-bridge matches them; an unknown key is a fault, since a misspelt one would silently change where pods run.
 #pragma once
 
 #include <optional>
@@ -27,14 +28,22 @@ struct Config {
   std::optional<LabelSelector> managed_namespace_selector;  // when present the list is not looked at
   std::string mcs_label;
   std::string partition;
+  // Who may change what the bridge keeps on pods (job id, node, state, finalizer), as users of the API server; a name
+  // may end in '*'. Our own key: slurm-bridge ignores it.
+  std::vector<std::string> trusted_users;
 };
+
+// The bridge's own service accounts when the file names no trustedUsers: those of its namespace that are called
+// slurm-bridge-*, and the scheduler's, which bears the scheduler's name.
+std::vector<std::string> default_trusted_users(std::string_view ns, std::string_view scheduler_name);
 
 // A configuration that cannot be used: one sentence a fault, each naming file, key and what was expected.
 struct ConfigFaults {
   std::vector<std::string> faults;
 };
 
-// Throws ConfigFaults. `name` is the file's name for the sentences; `need_slurm`: slurmRestApi must be there.
+// Throws ConfigFaults with every fault of the file. An empty file is a configuration of defaults. `name` is the file's
+// name for the sentences; `need_slurm`: slurmRestApi must be there.
 Config parse_config(std::string_view yaml, std::string_view name, bool need_slurm);
 Config load_config(const std::string& path, bool need_slurm);
 

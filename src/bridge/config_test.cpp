@@ -1,0 +1,146 @@
+#include "bridge/config.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace bascule::bridge {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+std::vector<std::string> faults_of(std::string_view yaml, bool need_slurm = false) {
+  try {
+    static_cast<void>(parse_config(yaml, "c.yaml", need_slurm));
+  } catch (const ConfigFaults& thrown) {
+    return thrown.faults;
+  }
+  return {};
+}
+
+TEST(Config, EmptyFileIsAllDefaults) {
+  for (const char* text : {"", "---\n", "# nothing\n", "{}"}) {
+    const Config config = parse_config(text, "c.yaml", false);
+    EXPECT_EQ(config.scheduler_name, "slurm-bridge-scheduler");
+    EXPECT_TRUE(config.slurm_rest_api.empty());
+    EXPECT_TRUE(config.managed_namespaces.empty());
+    EXPECT_FALSE(config.managed_namespace_selector);
+    EXPECT_TRUE(config.partition.empty());
+  }
+}
+
+TEST(Config, ReadsEveryKey) {
+  const Config config = parse_config(R"(
+schedulerName: my-scheduler
+slurmRestApi: http://slurm-restapi.slurm:6820
+managedNamespaces: [a, b]
+managedNamespaceSelector:
+  matchLabels: {team: hpc}
+  matchExpressions:
+  - {key: tier, operator: NotIn, values: [web, db]}
+  - {key: slurm, operator: Exists}
+mcsLabel: kubernetes
+partition: bridge
+trustedUsers: ["system:serviceaccount:slinky:*"]
+)",
+                                     "c.yaml", true);
+  EXPECT_EQ(config.scheduler_name, "my-scheduler");
+  EXPECT_EQ(config.slurm_rest_api, "http://slurm-restapi.slurm:6820");
+  EXPECT_THAT(config.managed_namespaces, ElementsAre("a", "b"));
+  ASSERT_TRUE(config.managed_namespace_selector);
+  const auto& requirements = config.managed_namespace_selector->requirements;
+  ASSERT_THAT(requirements, SizeIs(3));
+  EXPECT_EQ(requirements[0].op, "In");
+  EXPECT_EQ(requirements[0].key, "team");
+  EXPECT_THAT(requirements[1].values, ElementsAre("web", "db"));
+  EXPECT_EQ(requirements[2].op, "Exists");
+  EXPECT_EQ(config.mcs_label, "kubernetes");
+  EXPECT_EQ(config.partition, "bridge");
+  EXPECT_THAT(config.trusted_users, ElementsAre("system:serviceaccount:slinky:*"));
+}
+
+TEST(Config, KeysMatchWithoutCaseAsInSlurmBridge) {
+  EXPECT_EQ(parse_config("schedulername: x", "c.yaml", false).scheduler_name, "x");
+  EXPECT_THAT(faults_of("schedulername: x\nschedulerName: y"), ElementsAre(HasSubstr("given twice")));
+}
+
+TEST(Config, NullSelectorIsNoSelectorAndEmptyOneMatchesAll) {
+  EXPECT_FALSE(parse_config("managedNamespaceSelector:", "c.yaml", false).managed_namespace_selector);
+  EXPECT_TRUE(parse_config("managedNamespaceSelector: {}", "c.yaml", false).managed_namespace_selector);
+}
+
+// W62
+TEST(Config, TellsEveryFaultAtOnce) {
+  const auto faults = faults_of(R"(
+shedulerName: x
+slurmRestApi: ftp://host
+managedNamespaces: [ok, "Not OK", 3]
+partition: 7
+managedNamespaceSelector:
+  matchLabel: {a: b}
+  matchExpressions:
+  - {key: a, operator: Equals, values: [x]}
+  - {key: b, operator: In}
+  - {key: c, operator: Exists, values: [x]}
+  - {operator: Exists}
+)");
+  EXPECT_THAT(faults,
+              testing::UnorderedElementsAre(
+                  AllOf(HasSubstr("c.yaml: shedulerName:"), HasSubstr("did you mean schedulerName?")),
+                  AllOf(HasSubstr("slurmRestApi"), HasSubstr("ftp://host")),
+                  AllOf(HasSubstr("managedNamespaces[2]"), HasSubstr("the number 3"), HasSubstr("quotes")),
+                  AllOf(HasSubstr("managedNamespaces[1]"), HasSubstr("Not OK")),
+                  AllOf(HasSubstr("partition"), HasSubstr("the number 7")),
+                  AllOf(HasSubstr("managedNamespaceSelector.matchLabel"), HasSubstr("did you mean matchLabels?")),
+                  AllOf(HasSubstr("matchExpressions[0].operator"), HasSubstr("Equals")),
+                  AllOf(HasSubstr("matchExpressions[1].values"), HasSubstr("required")),
+                  AllOf(HasSubstr("matchExpressions[2].values"), HasSubstr("absent")),
+                  AllOf(HasSubstr("matchExpressions[3].key"), HasSubstr("required"))));
+}
+
+TEST(Config, WantsSlurmOnlyFromThoseWhoCallIt) {
+  EXPECT_THAT(faults_of("partition: p", true), ElementsAre(HasSubstr("slurmRestApi: is required")));
+  EXPECT_THAT(faults_of("partition: p", false), SizeIs(0));
+}
+
+TEST(Config, MalformedYamlIsOneSentence) {
+  EXPECT_THAT(faults_of("a: [1"), ElementsAre(HasSubstr("c.yaml: ")));
+  EXPECT_THAT(faults_of("just words"), ElementsAre(HasSubstr("expected a mapping")));
+  EXPECT_THAT(faults_of("- a\n- b"), ElementsAre(HasSubstr("found a list")));
+  EXPECT_THAT(faults_of("whatIsThis: 1"), ElementsAre(HasSubstr("known are schedulerName")));
+}
+
+TEST(Config, SchedulerNameMustFitATaint) {
+  EXPECT_THAT(faults_of("schedulerName: " + std::string(64, 'a')), SizeIs(1));
+  EXPECT_THAT(faults_of("schedulerName: a_b"), SizeIs(1));
+  EXPECT_THAT(faults_of("partition: 'a b'"), SizeIs(1));
+}
+
+TEST(Config, MissingFileNamesItAndTheFlag) {
+  try {
+    static_cast<void>(load_config("/nonexistent/c.yaml", false));
+    FAIL();
+  } catch (const ConfigFaults& thrown) {
+    EXPECT_THAT(thrown.faults, ElementsAre(AllOf(HasSubstr("/nonexistent/c.yaml"), HasSubstr("--config"))));
+  }
+}
+
+TEST(Config, LoadsAFile) {
+  const auto path = std::filesystem::temp_directory_path() / ("bridge-config-" + std::to_string(::getpid()) + ".yaml");
+  std::ofstream(path) << "partition: p\n";
+  EXPECT_EQ(load_config(path.string(), false).partition, "p");
+  std::filesystem::remove(path);
+}
+
+TEST(Config, TrustsItsOwnAccountsByDefault) {
+  EXPECT_THAT(default_trusted_users("slinky", "sched"),
+              ElementsAre("system:serviceaccount:slinky:slurm-bridge-*", "system:serviceaccount:slinky:sched"));
+}
+
+}  // namespace
+}  // namespace bascule::bridge

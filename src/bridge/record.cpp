@@ -1,0 +1,111 @@
+#include "bridge/record.hpp"
+
+#include <array>
+
+#include "json/value.hpp"
+
+namespace bascule::bridge {
+
+namespace {
+
+constexpr json::ParseLimits kLimits{.depth = 8, .bytes = std::size_t{1} << 20};
+constexpr std::int64_t kVersion = 1;
+
+// "ns/name" and nothing else: slurm-bridge writes no other form, and a bare word in foreign JSON must not name a pod.
+std::optional<std::vector<NamespacedName>> parse_pods(const json::Value& value) {
+  const json::Array* list = value.if_array();
+  if (list == nullptr || list->empty()) return std::nullopt;
+  std::vector<NamespacedName> pods;
+  pods.reserve(list->size());
+  for (const json::Value& item : *list) {
+    const auto* text = item.if_string();
+    if (text == nullptr) return std::nullopt;
+    NamespacedName pod = NamespacedName::parse(json::view(*text));
+    if (pod.ns.empty() || pod.name.empty() || pod.name.find('/') != std::string::npos) return std::nullopt;
+    pods.push_back(std::move(pod));
+  }
+  return pods;
+}
+
+std::optional<std::vector<Uid>> parse_uids(const json::Array* list) {
+  if (list == nullptr) return std::nullopt;
+  std::vector<Uid> uids;
+  uids.reserve(list->size());
+  for (const json::Value& item : *list) {
+    const auto* text = item.if_string();
+    if (text == nullptr || text->empty()) return std::nullopt;
+    uids.emplace_back(json::view(*text));
+  }
+  return uids;
+}
+
+}  // namespace
+
+std::string print_record(const JobRecord& record) {
+  json::Array pods;
+  for (const NamespacedName& pod : record.pods) pods.emplace_back(pod.str());
+  if (record.legacy) return json::dump(json::Object{{"pods", std::move(pods)}});
+  json::Array uids;
+  for (const Uid& uid : record.uids) uids.emplace_back(uid.str());
+  return json::dump(json::Object{{"pods", std::move(pods)},
+                                 {"bascule", json::Object{{"v", kVersion},
+                                                          {"bridge", record.bridge},
+                                                          {"cluster", record.cluster},
+                                                          {"unit", record.unit.str()},
+                                                          {"spec", record.spec},
+                                                          {"uids", std::move(uids)}}}});
+}
+
+std::optional<JobRecord> parse_record(std::string_view admin_comment) {
+  // Most foreign comments are empty or plain words: do not wake the parser for them.
+  if (admin_comment.empty() || admin_comment.front() != '{' || admin_comment.size() > kLimits.bytes) {
+    return std::nullopt;
+  }
+  json::Value value;
+  try {
+    value = json::parse(admin_comment, kLimits);
+  } catch (const json::ParseError&) {
+    return std::nullopt;
+  }
+  const json::Value* listed = json::find(value, {"pods"});
+  if (listed == nullptr) return std::nullopt;
+  auto pods = parse_pods(*listed);
+  if (!pods) return std::nullopt;
+
+  JobRecord record;
+  record.pods = std::move(*pods);
+  const json::Object* own = json::object_at(value, {"bascule"});
+  if (own == nullptr) {
+    // slurm-bridge writes exactly one member; any other company makes the comment somebody else's.
+    if (value.as_object().size() != 1) return std::nullopt;
+    record.legacy = true;
+    return record;
+  }
+  if (json::int_at(value, {"bascule", "v"}) != kVersion) return std::nullopt;
+  record.bridge = json::string_at(value, {"bascule", "bridge"});
+  record.cluster = json::string_at(value, {"bascule", "cluster"});
+  record.unit = Uid(json::string_at(value, {"bascule", "unit"}));
+  record.spec = json::string_at(value, {"bascule", "spec"});
+  auto uids = parse_uids(json::array_at(value, {"bascule", "uids"}));
+  if (record.bridge.empty() || record.cluster.empty() || record.unit.empty() || !uids ||
+      uids->size() != record.pods.size()) {
+    return std::nullopt;
+  }
+  record.uids = std::move(*uids);
+  return record;
+}
+
+std::string fingerprint(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) {
+    hash ^= static_cast<unsigned char>(c);
+    hash *= 0x100000001b3u;
+  }
+  std::array<char, 16> digits{};
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    digits[digits.size() - 1 - i] = "0123456789abcdef"[(hash >> (4 * i)) & 0xf];
+  }
+  return {digits.data(), digits.size()};
+}
+
+}  // namespace bascule::bridge

@@ -1,0 +1,89 @@
+#include "bridge/record.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace bascule::bridge {
+namespace {
+
+JobRecord sample() {
+  return {.bridge = "slurm-bridge-scheduler",
+          .cluster = "c0ffee",
+          .unit = Uid("u-1"),
+          .spec = "0123456789abcdef",
+          .pods = {{"a", "x"}, {"a", "y"}},
+          .uids = {Uid("u-1"), Uid("u-2")},
+          .legacy = false};
+}
+
+TEST(Record, KeepsEverythingAcrossPrintAndParse) {
+  const auto back = parse_record(print_record(sample()));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(*back, sample());
+}
+
+TEST(Record, IsReadableBySlurmBridge) {
+  EXPECT_TRUE(print_record(sample()).starts_with(R"({"pods":["a/x","a/y"],"bascule":{"v":1,)"));
+}
+
+TEST(Record, TakesSlurmBridgesOwnRecords) {
+  const auto record = parse_record(R"({"pods":["bar/foo"]})");
+  ASSERT_TRUE(record);
+  EXPECT_TRUE(record->legacy);
+  EXPECT_EQ(record->pods, (std::vector<NamespacedName>{{"bar", "foo"}}));
+  EXPECT_EQ(print_record(*record), R"({"pods":["bar/foo"]})");
+}
+
+// W3: any JSON object counted as ours, and its job was cancelled.
+TEST(Record, LeavesForeignCommentsAlone) {
+  for (const char* text : {
+           "",
+           "a comment",
+           "{}",
+           "[]",
+           "{",
+           R"({"owner":"ada"})",
+           R"({"pods":null})",
+           R"({"pods":[]})",
+           R"({"pods":"a/b"})",
+           R"({"pods":[1]})",
+           R"({"pods":["bare"]})",
+           R"({"pods":["a/b/c"]})",
+           R"({"pods":["/b"]})",
+           R"({"pods":["a/b"],"other":1})",
+           R"({"pods":["a/b"],"bascule":{"v":2,"bridge":"b","cluster":"c","unit":"u","spec":"s","uids":["1"]}})",
+           R"({"pods":["a/b"],"bascule":{"v":1,"bridge":"b","cluster":"c","unit":"u","spec":"s","uids":[]}})",
+           R"({"pods":["a/b"],"bascule":{"v":1,"bridge":"","cluster":"c","unit":"u","spec":"s","uids":["1"]}})",
+           R"({"pods":["a/b"],"bascule":{"v":1,"bridge":"b","cluster":"c","unit":"u","spec":"s"}})",
+       }) {
+    EXPECT_FALSE(parse_record(text)) << text;
+  }
+}
+
+TEST(Record, RefusesWhatIsTooBig) {
+  std::string big = R"({"pods":["a/)" + std::string(std::size_t{2} << 20, 'x') + R"("]})";
+  EXPECT_FALSE(parse_record(big));
+}
+
+TEST(Record, SurvivesCutsAndFlips) {
+  const unsigned seed = 7;
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  const std::string whole = print_record(sample());
+  for (std::size_t cut = 0; cut < whole.size(); ++cut) EXPECT_FALSE(parse_record(whole.substr(0, cut)));
+  for (int i = 0; i < 2000; ++i) {
+    std::string bent = whole;
+    bent[random() % bent.size()] = static_cast<char>(random());
+    static_cast<void>(parse_record(bent));
+  }
+}
+
+TEST(Fingerprint, IsTheSameForEver) {
+  EXPECT_EQ(fingerprint(""), "cbf29ce484222325");
+  EXPECT_EQ(fingerprint("a"), "af63dc4c8601ec8c");
+  EXPECT_EQ(fingerprint("foobar"), "85944171f73967e8");
+}
+
+}  // namespace
+}  // namespace bascule::bridge
