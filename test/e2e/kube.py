@@ -1,0 +1,102 @@
+"""The official Kubernetes client, with the few questions that the tests ask."""
+
+import os
+import threading
+import time
+
+from kubernetes import client, config, watch
+from kubernetes.client.rest import ApiException
+
+from objects import LABEL_JOB_ID, NAMESPACE
+
+
+class Kube:
+    def __init__(self, kubeconfig):
+        os.environ["KUBECONFIG"] = kubeconfig
+        config.load_kube_config(kubeconfig)
+        self.core, self.batch, self.apps, self.events_api = client.CoreV1Api(), client.BatchV1Api(), client.AppsV1Api(), client.EventsV1Api()
+
+    def apply(self, manifest):
+        api = {"Pod": self.core.create_namespaced_pod, "Job": self.batch.create_namespaced_job}[manifest["kind"]]
+        return api(manifest["metadata"]["namespace"], manifest)
+
+    def pod(self, name, namespace=NAMESPACE):
+        return absent_is_none(lambda: self.core.read_namespaced_pod(name, namespace))
+
+    def job(self, name, namespace=NAMESPACE):
+        return absent_is_none(lambda: self.batch.read_namespaced_job(name, namespace))
+
+    def pods(self, namespace=NAMESPACE, job=None):
+        return self.core.list_namespaced_pod(namespace, label_selector=f"job-name={job}" if job else None).items
+
+    def pod_of(self, job, namespace=NAMESPACE):
+        """The one pod of a Job of one pod, None while it is not there."""
+        return next(iter(self.pods(namespace, job)), None)
+
+    def job_id(self, pod):
+        """Slurm job id on the pod as an int, 0 while it has none."""
+        return int((pod.metadata.labels or {}).get(LABEL_JOB_ID, "0")) if pod else 0
+
+    def log(self, pod, namespace=NAMESPACE):
+        # the client's own decoding gives the text of a bytes literal
+        return self.core.read_namespaced_pod_log(pod, namespace, _preload_content=False).data.decode().strip()
+
+    def succeeded(self, job, namespace=NAMESPACE):
+        read = self.job(job, namespace)
+        assert read is not None, f"job {job} is gone"
+        assert not read.status.failed, f"{read.status.failed} pod(s) of job {job} failed"
+        return read.status.succeeded == read.spec.completions
+
+    def delete(self, kind, name, namespace=NAMESPACE):
+        call = {"Pod": self.core.delete_namespaced_pod, "Job": self.batch.delete_namespaced_job}[kind]
+        absent_is_none(lambda: call(name, namespace, propagation_policy="Background"))
+
+    def delete_all(self, namespace=NAMESPACE):
+        self.batch.delete_collection_namespaced_job(namespace, propagation_policy="Background")
+        self.core.delete_collection_namespaced_pod(namespace)
+
+    def said_about(self, pod):
+        """All that a user is told about a pod: messages of its events, and of its PodScheduled condition."""
+        events = self.core.list_namespaced_event(pod.metadata.namespace, field_selector=f"involvedObject.uid={pod.metadata.uid}").items
+        said = [f"{e.reason}: {e.message}" for e in events]
+        said += [f"{c.reason}: {c.message}" for c in (pod.status.conditions or []) if c.type == "PodScheduled" and c.message]
+        return said
+
+    def cordon(self, node, on=True):
+        self.core.patch_node(node, {"spec": {"unschedulable": on}})
+
+
+def absent_is_none(call):
+    try:
+        return call()
+    except ApiException as e:
+        if e.status == 404:
+            return None
+        raise
+
+
+class PodWatch:
+    """Records when each pod of a namespace was first seen, got its Slurm job id, and was bound (time.monotonic())."""
+
+    def __init__(self, core, namespace=NAMESPACE):
+        self.core, self.namespace = core, namespace
+        self.seen, self.labelled, self.bound, self.job_ids = {}, {}, {}, {}
+        self.watch, self.thread = watch.Watch(), threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.watch.stop()
+
+    def _run(self):
+        for event in self.watch.stream(self.core.list_namespaced_pod, self.namespace, timeout_seconds=600):
+            now, pod = time.monotonic(), event["object"]
+            name = pod.metadata.name
+            self.seen.setdefault(name, now)
+            if job_id := (pod.metadata.labels or {}).get(LABEL_JOB_ID):
+                self.labelled.setdefault(name, now)
+                self.job_ids[name] = int(job_id)
+            if pod.spec.node_name:
+                self.bound.setdefault(name, now)

@@ -1,0 +1,20 @@
+# One network namespace holds it all: apiserver on 127.0.0.1:6443, the pod bridge cni0 with $GATEWAY, services by kube-proxy.
+
+up_network() {
+  ip netns add "$NETNS"
+  in_net ip link set lo up
+  in_net sysctl -qw net.ipv4.ip_forward=1
+  # the bridge exists from the start, so that DNS and slurmrestd can listen on it before the first pod
+  in_net ip link add cni0 type bridge
+  in_net ip addr add "$GATEWAY/16" dev cni0
+  in_net ip link set cni0 up
+  in_net ip route add default via "$GATEWAY" dev cni0 2>/dev/null || true
+  mkdir -p "$STATE/cni"
+  cat > "$STATE/cni/10-bridge.conflist" <<J
+{"cniVersion":"1.0.0","name":"$NAME","plugins":[
+ {"type":"bridge","bridge":"cni0","isGateway":true,"ipMasq":false,"hairpinMode":true,
+  "ipam":{"type":"host-local","dataDir":"$STATE/ipam","ranges":[[{"subnet":"$POD_CIDR"}]],"routes":[{"dst":"0.0.0.0/0"}]}},
+ {"type":"portmap","capabilities":{"portMappings":true},"backend":"nftables"}]}
+J
+  echo "nameserver $GATEWAY" > "$STATE/resolv.conf"
+}
