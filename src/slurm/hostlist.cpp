@@ -230,8 +230,12 @@ std::vector<std::string> Hostlist::expand() const {
   return names;
 }
 
-std::vector<std::string> expand_hostlist(std::string_view text, HostlistLimits limits) {
-  return Hostlist::parse(text, limits).expand();
+std::expected<std::vector<std::string>, std::string> expand_hostlist(std::string_view text, HostlistLimits limits) {
+  try {
+    return Hostlist::parse(text, limits).expand();
+  } catch (const HostlistError& e) {
+    return std::unexpected(std::string(e.what()));
+  }
 }
 
 namespace {

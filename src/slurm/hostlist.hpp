@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <expected>
 #include <functional>
 #include <span>
 #include <stdexcept>
@@ -57,8 +58,8 @@ class Hostlist final {
   std::size_t count_ = 0;
 };
 
-// Parse and expand. Throws HostlistError.
-std::vector<std::string> expand_hostlist(std::string_view text, HostlistLimits limits = {});
+// Parse and expand; what is wrong as a sentence.
+std::expected<std::vector<std::string>, std::string> expand_hostlist(std::string_view text, HostlistLimits limits = {});
 
 // The shortest form Slurm itself writes: neighbours in the order given that differ only in their last number share a
 // bracket, numbers that follow each other at one width become a range. Names are taken as they are.
