@@ -54,6 +54,8 @@ class Value final {
   bool is_object() { return type() == simdjson::ondemand::json_type::object; }
   bool is_array() { return type() == simdjson::ondemand::json_type::array; }
   bool is_string() { return type() == simdjson::ondemand::json_type::string; }
+  bool is_number() { return type() == simdjson::ondemand::json_type::number; }
+  bool is_bool() { return type() == simdjson::ondemand::json_type::boolean; }
 
   std::optional<std::string_view> string() {
     std::string_view text;
