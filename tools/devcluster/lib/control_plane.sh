@@ -24,8 +24,8 @@ make_control_plane() {
     --runtime-config=scheduling.k8s.io/v1alpha2=true "${gates[@]}"
   define controller-manager "$BIN/kube-controller-manager" --kubeconfig "$STATE/controller-manager.kubeconfig" \
     --service-account-private-key-file="$PKI/sa.key" --root-ca-file="$PKI/ca.crt" --cluster-signing-cert-file="$PKI/ca.crt" \
-    --cluster-signing-key-file="$PKI/ca.key" --leader-elect=false "${gates[@]}"
-  define scheduler "$BIN/kube-scheduler" --kubeconfig "$STATE/scheduler.kubeconfig" --leader-elect=false "${gates[@]}"
+    --cluster-signing-key-file="$PKI/ca.key" --leader-elect=false --kube-api-qps=1000 --kube-api-burst=2000 "${gates[@]}"
+  define scheduler "$BIN/kube-scheduler" --kubeconfig "$STATE/scheduler.kubeconfig" --leader-elect=false --kube-api-qps=1000 --kube-api-burst=2000 "${gates[@]}"
   define proxy "$BIN/kube-proxy" --kubeconfig "$STATE/admin.kubeconfig" --proxy-mode=nftables --cluster-cidr=$POD_CIDR \
     --conntrack-max-per-core=0 --hostname-override=n1
   cat > "$STATE/Corefile" <<C

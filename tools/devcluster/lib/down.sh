@@ -12,12 +12,18 @@ our_processes() {
   done
 }
 
+# Ourselves and all who called us: `down` may be called from inside the cluster's network (devcluster run bash).
+callers() {
+  local p=$$
+  while [ "$p" -gt 1 ]; do echo "$p"; p=$(awk '{sub(/.*\) /, ""); print $2}' "/proc/$p/stat"); done
+}
+
 kill_processes() {
   local round p victims
   # kubelets first, or they start again what dies
   for p in "$STATE"/proc/kubelet-*; do p=$(pid_of "${p##*/}") && kill -KILL "$p" 2>/dev/null; done || true
   for round in $(seq 50); do
-    victims=$(our_processes | sort -un | grep -vx "$$" || true)
+    victims=$(our_processes | sort -un | grep -vxFf <(callers) || true)
     [ -n "$victims" ] || return 0
     # a frozen or stopped process dies of SIGKILL too
     kill -KILL $victims 2>/dev/null || true

@@ -12,12 +12,8 @@ H
 }
 
 stop_slurm_daemon() { # DAEMON SIGNAL
-  local pid i; pid=$(slurm_pid "$1" 2>/dev/null) || return 0
-  kill "-$2" "$pid" 2>/dev/null || true
-  for i in $(seq 100); do slurm_pid "$1" >/dev/null 2>&1 || return 0; sleep 0.05; done
-  say "$1 is deaf to SIG$2 (it hangs, or is paused): killing it"
-  kill -KILL "$pid" 2>/dev/null || true
-  for i in $(seq 40); do slurm_pid "$1" >/dev/null 2>&1 || return 0; sleep 0.05; done
+  local pid; pid=$(slurm_pid "$1" 2>/dev/null) || return 0
+  end "$pid" "$2" slurm_pid "$1"
 }
 
 cut_rest() { # no reset, no refusal: silence, as when a switch dies

@@ -1,6 +1,8 @@
 # One network namespace holds it all: apiserver on 127.0.0.1:6443, the pod bridge cni0 with $GATEWAY, services by kube-proxy.
 
 up_network() {
+  # a handle on the host's network for those who call us from inside (/proc/1 is not readable everywhere)
+  touch "$RUN/host-net"; mount --bind /proc/self/ns/net "$RUN/host-net"
   ip netns add "$NETNS"
   in_net ip link set lo up
   in_net sysctl -qw net.ipv4.ip_forward=1

@@ -30,14 +30,22 @@ start() { # NAME: nothing if it lives already
   echo "$pid $(born $pid)" > "$STATE/proc/$name/pid"
 }
 
-stop() { # NAME [SIGNAL]: nothing if it is gone already; a paused or deaf program is killed
-  local pid signal=${2:-TERM} i
-  pid=$(pid_of "$1") || return 0
+# end PID SIGNAL COMMAND...: signals, waits until COMMAND (does it live?) fails; one that is paused, or deaf for 2 s, is killed
+end() {
+  local pid=$1 signal=$2 i; shift 2
+  is_paused "$pid" && signal=KILL
   kill "-$signal" "$pid" 2>/dev/null || true
-  for i in $(seq 100); do pid_of "$1" >/dev/null || return 0; sleep 0.05; done
+  for i in $(seq 40); do "$@" >/dev/null 2>&1 || return 0; sleep 0.05; done
   kill -KILL "$pid" 2>/dev/null || true
-  for i in $(seq 40); do pid_of "$1" >/dev/null || return 0; sleep 0.05; done
-  die "$1 (pid $pid) does not die"
+  for i in $(seq 100); do "$@" >/dev/null 2>&1 || return 0; sleep 0.05; done
+  die "process $pid does not die of SIGKILL; dmesg may say why"
+}
+
+is_paused() { case $(awk '{sub(/.*\) /, ""); print $1}' "/proc/$1/stat" 2>/dev/null) in T | t) ;; *) return 1 ;; esac; }
+
+stop() { # NAME [SIGNAL]: nothing if it is gone already
+  local pid; pid=$(pid_of "$1") || return 0
+  end "$pid" "${2:-TERM}" pid_of "$1"
 }
 
 programs() { [ -d "$STATE/proc" ] && ls "$STATE/proc" || true; }

@@ -16,7 +16,7 @@ status_line() { # NAME PID [VERSION]
   local state=running mem=- age=-
   if [ -z "$2" ]; then state=DEAD
   else
-    case $(awk '{sub(/.*\) /, ""); print $1}' "/proc/$2/stat" 2>/dev/null) in T | t) state=PAUSED ;; esac
+    ! is_paused "$2" || state=PAUSED
     mem=$(awk '/^VmRSS/ {printf "%d MB", $2 / 1024}' "/proc/$2/status" 2>/dev/null)
     age=$(duration "$(ps -o etimes= -p "$2" 2>/dev/null | tr -d ' ' || echo 0)")
   fi
