@@ -63,18 +63,18 @@ class Headers final {
 struct Request {
   std::string method = "GET";
   std::string target = "/";  // path and query, percent-encoded
-  Headers headers;           // Host, Content-Length and Connection are set by the transport
-  std::string body;
+  Headers headers = {};      // Host, Content-Length and Connection are set by the transport
+  std::string body = {};
 };
 
 struct Response {
   int status = 0;
-  Headers headers;
-  std::string body;
+  Headers headers = {};
+  std::string body = {};
 };
 
 struct CallLimits {
-  TimePoint deadline;                            // of the whole call; for open(): until the head has arrived
+  TimePoint deadline = {};                       // of the whole call; for open(): until the head has arrived
   std::size_t max_body = std::size_t{64} << 20;  // bytes, of call(); more is Error::kTooLarge
   std::stop_token stop = {};                     // may be stopped on the loop's thread only
 };
@@ -90,7 +90,7 @@ class BodyStream {
 
 struct StreamResponse {
   int status = 0;
-  Headers headers;
+  Headers headers = {};
   std::unique_ptr<BodyStream> body;
 };
 
@@ -119,18 +119,18 @@ class BodySink {
 // or the server drains.
 struct ServerResponse {
   int status = 200;
-  Headers headers;
-  std::string body;
+  Headers headers = {};
+  std::string body = {};
   std::function<Task<>(BodySink&, std::stop_token)> stream = nullptr;
 };
 
 struct ServerRequest {
-  std::string method;
-  std::string target;
-  Headers headers;
-  std::string body;
-  std::string peer;         // address of the client, for logs
-  std::string client_name;  // common name of a verified client certificate, or empty
+  std::string method = {};
+  std::string target = {};
+  Headers headers = {};
+  std::string body = {};
+  std::string peer = {};         // address of the client, for logs
+  std::string client_name = {};  // common name of a verified client certificate, or empty
 };
 
 // Serves one request. An exception becomes 500 without details and a log line. The request lives until the whole answer

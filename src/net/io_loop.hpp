@@ -1,4 +1,5 @@
-// The event loop of a process: one thread, sockets, timers, signals.
+// The event loop of a process: one thread, sockets, timers, signals. It ignores SIGPIPE in the whole process, so that a
+// peer that goes away is an error of a call; whoever starts child processes gives them the default back.
 #pragma once
 
 #include <functional>
@@ -21,7 +22,7 @@ class IoLoop final : public Loop {
   TimerId call_at(TimePoint when, std::move_only_function<void()> fn) override;
   void cancel(TimerId id) noexcept override;
 
-  // Runs on the calling thread until quit().
+  // Runs on the calling thread until quit(); a quit() before it counts. May be run again.
   void run();
   // From any thread.
   void quit();

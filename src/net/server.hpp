@@ -15,9 +15,9 @@ struct ServerOptions {
   std::string address = "0.0.0.0";  // or "unix:/path", or an IPv6 address; empty: all addresses
   std::uint16_t port = 0;           // 0: any free port
   // TLS when a certificate is given. Files as in Pem: re-read when they change, so that rotation needs no restart.
-  Pem certificate;
-  Pem key;
-  Pem client_ca;  // when given, client certificates are asked for and, if sent, verified
+  Pem certificate = {};
+  Pem key = {};
+  Pem client_ca = {};  // when given, client certificates are asked for and, if sent, verified
   std::size_t max_connections = 1024;
   std::size_t max_header = std::size_t{64} << 10;
   std::size_t max_body = std::size_t{8} << 20;

@@ -1,0 +1,71 @@
+// One connection of a server: requests in, answers out, one after the other.
+// Invariants: a request's body is read whole before its handler runs; while a handler runs or streams, the connection
+// is watched for its end, and nothing else reads; at most one message's worth of pipelined bytes is kept.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "net/codec.hpp"
+#include "net/owned_task.hpp"
+#include "net/server.hpp"
+#include "net/stream.hpp"
+
+namespace bascule::net {
+
+class ServerConnection final {
+ public:
+  // `options` and `handler` outlive it. `tls` is null for plain connections.
+  ServerConnection(IoLoop& loop, const ServerOptions& options, const Handler& handler, Socket socket, std::string peer,
+                   std::shared_ptr<const TlsContext> tls);
+
+  // Runs until the connection has ended. `changed` is called when it becomes idle and, as the last thing, when it ends;
+  // it must not destroy the connection.
+  void start(std::function<void()> changed);
+  bool done() const noexcept { return run_.done(); }
+  // Between requests, and since when.
+  bool idle() const noexcept { return idle_; }
+  TimePoint idle_since() const noexcept { return idle_since_; }
+
+  // Closes once the request at hand has been answered; streams are told to stop.
+  void finish();
+  // Stops everything now.
+  void kill();
+
+ private:
+  class Sink;
+
+  Task<> run();
+  Task<> serve_all();
+  // False when the connection is to be closed.
+  Task<bool> serve_one();
+  Task<bool> wait_for_request();
+  Task<> read_request(ServerRequest& request);
+  Task<bool> answer(const ServerRequest& request, ServerResponse response, bool keep_alive, int version);
+  Task<> write_stream(const ServerResponse& response, bool chunked);
+  Task<> refuse(int status, std::string_view why);
+  Task<> watch_peer(std::stop_token stop);
+  Task<MessageReader::Event> next_event(TimePoint deadline);
+  Task<> write(std::string_view data, std::stop_token stop);
+
+  IoLoop& loop_;
+  const ServerOptions& options_;
+  const Handler& handler_;
+  Stream stream_;
+  std::shared_ptr<const TlsContext> tls_;
+  MessageReader reader_;
+  std::string client_name_;
+  std::function<void()> changed_;
+  bool first_ = true;  // no request has come yet
+  bool idle_ = false;
+  TimePoint idle_since_{};
+  std::stop_source finish_;  // no further request; also the token of streams
+  std::stop_source gone_;    // the client has gone: the token of handlers
+  std::stop_source kill_;
+  OwnedTask run_;  // last: uses all of the above
+};
+
+}  // namespace bascule::net
