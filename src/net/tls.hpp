@@ -52,9 +52,9 @@ class TlsSession final {
 class TlsContext;
 
 struct TlsMaterial {
-  std::string ca;  // empty: client: the system's; server: no client certificates
-  std::string certificate;
-  std::string key;
+  std::string ca = {};  // empty: client: the system's; server: no client certificates
+  std::string certificate = {};
+  std::string key = {};
   bool verify_peer = true;
   bool server = false;
 };
@@ -69,9 +69,9 @@ std::unique_ptr<TlsSession> connect_tls(const std::shared_ptr<const TlsContext>&
 class TlsSource final {
  public:
   struct Parts {
-    Pem ca;
-    Pem certificate;
-    Pem key;
+    Pem ca = {};
+    Pem certificate = {};
+    Pem key = {};
     bool verify_peer = true;
     bool server = false;
   };
