@@ -1,8 +1,8 @@
 // slurmrestd, data parser v0.0.41 to v0.0.45, the best common one found at start. Tolerant in what it reads, exact in
 // what it sends. Source: slurmrestd(8), Slurm REST API. Facts that shape it: success of a submit is a non-zero job_id,
 // whatever the status; an error status does not prove that nothing happened; DELETE of another user's job by one who
-// may not hangs slurmctld, so the token is root's or SlurmUser's; numbers are sent plain, since an object without "set"
-// means unset.
+// may not hangs slurmctld, so the token is root's or SlurmUser's; numbers are sent with "set", since an object without
+// it means unset.
 #pragma once
 
 #include <functional>

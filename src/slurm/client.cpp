@@ -1,0 +1,391 @@
+#include "slurm/client.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "json/error.hpp"
+#include "slurm/answer.hpp"
+#include "slurm/decode.hpp"
+#include "slurm/encode.hpp"
+
+namespace bascule::slurm {
+
+namespace {
+
+// In the order of preference: 44 is the first with all we need, 45 renames things we do not read.
+constexpr std::array<std::string_view, 5> kParsers = {"v0.0.44", "v0.0.45", "v0.0.43", "v0.0.42", "v0.0.41"};
+
+struct Ask {
+  CallName name;
+  std::string method = "GET";
+  std::string path;  // behind /slurm/vX/
+  std::string body = {};
+  Duration timeout{};
+};
+
+struct Answer {
+  int status = 0;
+  std::string body;
+  std::string parser;  // the version it was asked with
+};
+
+bool looks_like_json(std::string_view body) noexcept {
+  const std::size_t first = body.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && body[first] == '{';
+}
+
+std::string job_words(JobId id) {
+  return "job " + id.str();
+}
+
+std::optional<Envelope> envelope_of(std::string_view body) {
+  if (!looks_like_json(body)) return std::nullopt;
+  try {
+    return decode_envelope(body);
+  } catch (const json::ParseError&) {
+  } catch (const json::ShapeError&) {
+  }
+  return std::nullopt;
+}
+
+// Reads a good answer with `decode`; a senseless one becomes the error that fits the call.
+template <class Decode>
+auto read(const CallName& name, const Answer& answer, Decode decode) {
+  std::string what;
+  try {
+    return decode(answer.body);
+  } catch (const json::ParseError& e) {
+    what = e.what();
+  } catch (const json::ShapeError& e) {
+    what = e.what();
+  }
+  throw_foreign(name, answer.status, answer.body, fmt::format("with an answer that makes no sense ({})", what));
+}
+
+// Throws for every answer that is not 2xx.
+void require_good(const CallName& name, const Answer& answer) {
+  if (answer.status >= 200 && answer.status < 300) return;
+  const std::optional<Envelope> envelope = envelope_of(answer.body);
+  if (!envelope) throw_foreign(name, answer.status, answer.body, "without Slurm's words");
+  throw_complaint(name, answer.status, envelope->errors, envelope->warnings);
+}
+
+// For answers that carry nothing but success.
+void require_done(const CallName& name, const Answer& answer) {
+  if (answer.status == 304) return;  // nothing to change
+  require_good(name, answer);
+  const Envelope envelope = read(name, answer, decode_envelope);
+  for (const Complaint& error : envelope.errors) {
+    if (error.number != 0) throw_complaint(name, answer.status, {error}, envelope.warnings);
+  }
+}
+
+// The list of a good answer, or the error that its absence means.
+template <class List>
+List require_list(const CallName& name, const Answer& answer, Listed<List> listed) {
+  if (listed.list) return std::move(*listed.list);
+  if (!listed.envelope.errors.empty()) {
+    throw_complaint(name, answer.status, listed.envelope.errors, listed.envelope.warnings);
+  }
+  throw Malformed(answer.status, 0, name.doing + ": the answer has no list");
+}
+
+}  // namespace
+
+struct Client::Impl {
+  Impl(Loop& l, net::Transport& t, ClientOptions o)
+      : loop(l), transport(t), options(std::move(o)), discovering(loop, 1) {}
+
+  Loop& loop;
+  net::Transport& transport;
+  ClientOptions options;
+  std::optional<Versions> found;
+  Semaphore discovering;
+
+  net::Request request(const Ask& ask, std::string_view parser, const std::string& token) const {
+    net::Request out;
+    out.method = ask.method;
+    out.target = fmt::format("{}/slurm/{}/{}", options.path_prefix, parser, ask.path);
+    out.headers.add("Accept", "application/json");
+    out.headers.add("X-SLURM-USER-TOKEN", token);
+    if (!options.user_name.empty()) out.headers.add("X-SLURM-USER-NAME", options.user_name);
+    if (!ask.body.empty()) out.headers.add("Content-Type", "application/json");
+    out.body = ask.body;
+    return out;
+  }
+
+  void report(const Ask& ask, int http, std::int32_t number, TimePoint begin) const {
+    if (options.report) options.report(ask.name.operation, http, number, loop.now() - begin);
+  }
+
+  // One HTTP exchange.
+  Task<Answer> send(const Ask& ask, std::string parser, std::string token, std::stop_token stop) {
+    const TimePoint begin = loop.now();
+    std::optional<net::Error> failure;
+    Answer answer;
+    try {
+      net::CallLimits limits{.deadline = begin + ask.timeout, .stop = stop};
+      net::Response response = co_await transport.call(request(ask, parser, token), std::move(limits));
+      answer = {response.status, std::move(response.body), std::move(parser)};
+    } catch (const net::Error& e) {
+      failure = e;
+    }
+    if (failure) {
+      report(ask, 0, 0, begin);
+      throw_transport(ask.name, *failure);
+    }
+    std::int32_t number = 0;
+    if (answer.status >= 300) {
+      const std::optional<Envelope> envelope = envelope_of(answer.body);
+      if (envelope && !envelope->errors.empty()) number = envelope->errors.front().number;
+    }
+    report(ask, answer.status, number, begin);
+    co_return answer;
+  }
+
+  static bool unauthorized(const Answer& answer) {
+    if (answer.status < 300) return false;
+    const std::optional<Envelope> envelope = envelope_of(answer.body);
+    return says_unauthorized(answer.status, envelope ? envelope->errors : std::vector<Complaint>{});
+  }
+
+  // A refused token is asked for anew once: nothing was done with it.
+  Task<Answer> send_authorized(const Ask& ask, std::string parser, std::stop_token stop) {
+    std::string token = co_await options.token(false);
+    Answer answer = co_await send(ask, parser, std::move(token), stop);
+    if (!unauthorized(answer)) co_return answer;
+    std::string fresh = co_await options.token(true);
+    Answer again = co_await send(ask, std::move(parser), std::move(fresh), stop);
+    co_return again;
+  }
+
+  static bool not_served(const Answer& answer) { return answer.status == 404 && !looks_like_json(answer.body); }
+
+  // When the version asked with is gone, finds the one served now and asks once more.
+  Task<Answer> call(Ask ask, std::stop_token stop) {
+    const Versions versions = co_await discover(stop);
+    Answer answer = co_await send_authorized(ask, versions.parser, stop);
+    if (!not_served(answer)) co_return answer;
+    if (found && found->parser == versions.parser) found.reset();
+    const Versions now = co_await discover(stop);
+    if (now.parser == versions.parser) {
+      throw_foreign(ask.name, answer.status, answer.body, "without Slurm's words");
+    }
+    Answer again = co_await send_authorized(ask, now.parser, stop);
+    co_return again;
+  }
+
+  Task<Versions> discover(std::stop_token stop) {
+    if (found) co_return *found;
+    const Semaphore::Permit permit = co_await discovering.acquire(stop);
+    if (!permit) throw net::Error(net::Error::Kind::kStopped, "stopped while finding slurmrestd's version");
+    if (found) co_return *found;
+    for (const std::string_view parser : kParsers) {
+      const Ask ask{
+          .name = {"find_version", "finding slurmrestd's version"}, .path = "ping/", .timeout = options.timeout};
+      const Answer answer = co_await send_authorized(ask, std::string(parser), stop);
+      if (not_served(answer)) continue;
+      require_good(ask.name, answer);
+      const Envelope envelope = read(ask.name, answer, decode_envelope);
+      Versions versions;
+      versions.parser = parser;
+      versions.slurm = envelope.release;
+      versions.cluster = envelope.cluster;
+      versions.external_jobs = parser >= "v0.0.43";
+      versions.external_nodes = parser >= "v0.0.44";
+      found = versions;
+      co_return versions;
+    }
+    throw Malformed(404, 0,
+                    "slurmrestd serves none of v0.0.41 to v0.0.45, or the address is not slurmrestd's: every "
+                    "version was answered with HTTP 404");
+  }
+
+  Ask ask(std::string operation, std::string doing, std::string path) const {
+    return {.name = {std::move(operation), std::move(doing)}, .path = std::move(path), .timeout = options.timeout};
+  }
+  Ask write(std::string operation, std::string doing, std::string method, std::string path, std::string body) const {
+    Ask out = ask(std::move(operation), std::move(doing), std::move(path));
+    out.name.writes = true;
+    out.method = std::move(method);
+    out.body = std::move(body);
+    return out;
+  }
+  Ask list(std::string operation, std::string doing, std::string path, std::int64_t since) const {
+    Ask out = ask(std::move(operation), std::move(doing), std::move(path));
+    if (since > 0) out.path += fmt::format("?update_time={}", since);
+    out.timeout = options.list_timeout;
+    return out;
+  }
+};
+
+Client::Client(Loop& loop, net::Transport& transport, ClientOptions options)
+    : impl_(std::make_unique<Impl>(loop, transport, std::move(options))) {}
+Client::~Client() = default;
+
+Task<Versions> Client::versions(std::stop_token stop) {
+  return impl_->discover(std::move(stop));
+}
+
+Task<bool> Client::ping(std::stop_token stop) {
+  const Ask ask = impl_->ask("ping", "asking whether slurmctld is up", "ping/");
+  const Answer answer = co_await impl_->call(ask, stop);
+  require_good(ask.name, answer);
+  const Ping ping = require_list(ask.name, answer, read(ask.name, answer, decode_ping));
+  // slurmrestd does not look at tokens itself: slurmctld's refusal comes as a controller that is down.
+  if (!ping.up && ping.status.find("uthentication") != std::string::npos) {
+    throw Unauthorized(answer.status, 0, ask.name.doing + ": Slurm says: " + ping.status);
+  }
+  co_return ping.up;
+}
+
+Task<JobId> Client::submit_external(JobDescription job, std::stop_token stop) {
+  const Ask ask = impl_->write("submit_job", fmt::format("submitting job \"{}\"", job.name.value_or("")), "POST",
+                               "job/submit", encode_submit(job));
+  const Versions versions = co_await impl_->discover(stop);
+  if (!versions.external_jobs) {
+    throw Refused(0, 0,
+                  fmt::format("{}: Slurm {} serves {} at best; external jobs need v0.0.43 (Slurm 25.05) or newer",
+                              ask.name.doing, versions.slurm, versions.parser));
+  }
+  const Answer answer = co_await impl_->call(ask, stop);
+  if (answer.status >= 300 && !looks_like_json(answer.body)) require_good(ask.name, answer);
+  const Envelope envelope = read(ask.name, answer, decode_envelope);
+  if (envelope.job_id != 0) co_return JobId{envelope.job_id};
+  if (answer.status < 300 && envelope.errors.empty() && envelope.warnings.empty()) {
+    throw Unreachable(answer.status, 0, ask.name.doing + ": the answer has neither a job id nor a reason", false);
+  }
+  throw_complaint(ask.name, answer.status, envelope.errors, envelope.warnings);
+}
+
+Task<> Client::update_job(JobId id, JobDescription change, std::stop_token stop) {
+  const Ask ask =
+      impl_->write("update_job", "updating " + job_words(id), "POST", "job/" + id.str(), encode_update(change));
+  const Answer answer = co_await impl_->call(ask, stop);
+  require_done(ask.name, answer);
+}
+
+Task<> Client::cancel_job(JobId id, std::stop_token stop) {
+  const Ask ask = impl_->write("cancel_job", "cancelling " + job_words(id), "DELETE", "job/" + id.str(), "");
+  const Answer answer = co_await impl_->call(ask, stop);
+  require_good(ask.name, answer);
+  const Envelope envelope = read(ask.name, answer, decode_envelope);
+  constexpr std::int32_t kAlreadyDone = 2021;
+  std::vector<Complaint> complaints = envelope.status;
+  complaints.insert(complaints.end(), envelope.errors.begin(), envelope.errors.end());
+  std::erase_if(complaints, [](const Complaint& c) { return c.number == 0 || c.number == kAlreadyDone; });
+  if (!complaints.empty()) throw_complaint(ask.name, answer.status, complaints, envelope.warnings);
+}
+
+Task<std::optional<Job>> Client::get_job(JobId id, std::stop_token stop) {
+  const Ask ask = impl_->ask("get_job", "reading " + job_words(id), "job/" + id.str());
+  const Answer answer = co_await impl_->call(ask, stop);
+  if (answer.status >= 300) {
+    const std::optional<Envelope> envelope = envelope_of(answer.body);
+    const auto unknown = [](const Complaint& c) { return c.number == 2017; };
+    if (envelope && std::ranges::any_of(envelope->errors, unknown)) co_return std::nullopt;
+  }
+  require_good(ask.name, answer);
+  JobList list = require_list(ask.name, answer, read(ask.name, answer, decode_jobs));
+  for (Job& job : list.jobs) {
+    if (job.id == id) co_return std::move(job);
+  }
+  throw Malformed(answer.status, 0, ask.name.doing + ": the answer is about another job or none");
+}
+
+Task<JobList> Client::list_jobs(std::int64_t since, std::stop_token stop) {
+  const Ask ask = impl_->list("list_jobs", "listing jobs", "jobs/", since);
+  const Answer answer = co_await impl_->call(ask, stop);
+  JobList same;
+  same.unchanged = true;
+  same.last_update = since;
+  if (answer.status == 304 && since > 0) co_return same;
+  require_good(ask.name, answer);
+  auto listed = read(ask.name, answer, decode_jobs);
+  JobList list = require_list(ask.name, answer, std::move(listed));
+  if (!list.unchanged) co_return list;
+  if (since > 0) co_return same;
+  throw Malformed(answer.status, 0, "listing jobs: an empty list that slurmctld never made (last_update is 0)");
+}
+
+Task<std::vector<JobBrief>> Client::job_states(std::stop_token stop) {
+  const Ask ask = impl_->list("job_states", "listing the states of jobs", "jobs/state/", 0);
+  const Answer answer = co_await impl_->call(ask, stop);
+  require_good(ask.name, answer);
+  co_return require_list(ask.name, answer, read(ask.name, answer, decode_job_states));
+}
+
+Task<std::vector<NodeAllocation>> Client::allocation(JobId id, std::stop_token stop) {
+  const Ask ask = impl_->ask("get_allocation", "reading the resources of " + job_words(id), "resources/" + id.str());
+  const Answer answer = co_await impl_->call(ask, stop);
+  require_good(ask.name, answer);
+  co_return require_list(ask.name, answer, read(ask.name, answer, decode_allocation));
+}
+
+Task<NodeList> Client::list_nodes(std::int64_t since, std::stop_token stop) {
+  const Ask ask = impl_->list("list_nodes", "listing nodes", "nodes/", since);
+  const Answer answer = co_await impl_->call(ask, stop);
+  NodeList same;
+  same.unchanged = true;
+  same.last_update = since;
+  if (answer.status == 304 && since > 0) co_return same;
+  require_good(ask.name, answer);
+  co_return require_list(ask.name, answer, read(ask.name, answer, decode_nodes));
+}
+
+Task<std::optional<Node>> Client::get_node(std::string name, std::stop_token stop) {
+  const Ask ask = impl_->ask("get_node", fmt::format("reading node \"{}\"", name), "node/" + net::percent_encode(name));
+  const Answer answer = co_await impl_->call(ask, stop);
+  require_good(ask.name, answer);
+  Listed<NodeList> listed = read(ask.name, answer, decode_nodes);
+  if (!listed.list) {
+    // "No error" and no list: that is how an unknown node is told.
+    const auto& errors = listed.envelope.errors;
+    const bool unknown = !errors.empty() && (errors.front().number == 0 || errors.front().number == 2018);
+    if (unknown) co_return std::nullopt;
+  }
+  NodeList list = require_list(ask.name, answer, std::move(listed));
+  for (Node& node : list.nodes) {
+    if (node.name == name) co_return std::move(node);
+  }
+  throw Malformed(answer.status, 0, ask.name.doing + ": the answer is about another node or none");
+}
+
+Task<> Client::add_node(std::string conf, std::stop_token stop) {
+  const Ask ask = impl_->write("add_node", fmt::format("adding node \"{}\"", conf.substr(0, conf.find(' '))), "POST",
+                               "new/node/", encode_new_node(conf));
+  const Versions versions = co_await impl_->discover(stop);
+  if (!versions.external_nodes) {
+    throw Refused(0, 0,
+                  fmt::format("{}: Slurm {} serves {} at best; nodes can be added from v0.0.44 (Slurm 25.11) on",
+                              ask.name.doing, versions.slurm, versions.parser));
+  }
+  const Answer answer = co_await impl_->call(ask, stop);
+  require_done(ask.name, answer);
+}
+
+Task<> Client::update_node(std::string name, NodeUpdate change, std::stop_token stop) {
+  const Ask ask = impl_->write("update_node", fmt::format("updating node \"{}\"", name), "POST",
+                               "node/" + net::percent_encode(name), encode_node_update(change));
+  const Answer answer = co_await impl_->call(ask, stop);
+  require_done(ask.name, answer);
+}
+
+Task<> Client::delete_node(std::string name, std::stop_token stop) {
+  const Ask ask = impl_->write("delete_node", fmt::format("deleting node \"{}\"", name), "DELETE",
+                               "node/" + net::percent_encode(name), "");
+  const Answer answer = co_await impl_->call(ask, stop);
+  require_done(ask.name, answer);
+}
+
+Task<std::vector<Partition>> Client::list_partitions(std::stop_token stop) {
+  const Ask ask = impl_->list("list_partitions", "listing partitions", "partitions/", 0);
+  const Answer answer = co_await impl_->call(ask, stop);
+  require_good(ask.name, answer);
+  co_return require_list(ask.name, answer, read(ask.name, answer, decode_partitions));
+}
+
+}  // namespace bascule::slurm

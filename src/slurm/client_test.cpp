@@ -1,0 +1,293 @@
+#include "slurm/client.hpp"
+
+#include <gmock/gmock.h>
+
+#include "slurm/test_support.hpp"
+
+namespace bascule::slurm {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Kind = bascule::testing::FakeSlurmFault::Kind;
+using test::small_job;
+using test::World;
+
+template <class E, class F>
+E thrown(F&& f) {
+  try {
+    f();
+  } catch (const E& e) {
+    return e;
+  } catch (const std::exception& e) {
+    ADD_FAILURE() << "another exception: " << e.what();
+    throw;
+  }
+  ADD_FAILURE() << "no exception";
+  throw std::logic_error("no exception");
+}
+
+void fault_on(World& world, std::string endpoint, Kind kind, Duration after = {}) {
+  world.fake.set_faults([=](const net::ServerRequest& request) {
+    const bool hit = (request.method + " " + request.target).find(endpoint) != std::string::npos;
+    return bascule::testing::FakeSlurmFault{.kind = hit ? kind : Kind::kNone, .before = {}, .after = after};
+  });
+}
+
+TEST(SlurmClient, FindsThePreferredVersionOnce) {
+  World world;
+  const Versions versions = world.run(world.client->versions());
+  EXPECT_EQ(versions.parser, "v0.0.44");
+  EXPECT_EQ(versions.slurm, "26.05.5");
+  EXPECT_EQ(versions.cluster, "farm");
+  EXPECT_TRUE(versions.external_jobs);
+  EXPECT_TRUE(versions.external_nodes);
+  world.run(world.client->versions());
+  EXPECT_EQ(world.fake.all_calls(), 1u);
+}
+
+TEST(SlurmClient, FindsAnotherVersionAfterAnUpgrade) {
+  World world({.versions = {"v0.0.42"}});
+  EXPECT_THAT(world.run(world.client->job_states()), IsEmpty());
+  EXPECT_EQ(world.run(world.client->versions()).parser, "v0.0.42");
+  world.fake.set_versions({"v0.0.45"});
+  EXPECT_THAT(world.run(world.client->job_states()), IsEmpty());
+  EXPECT_EQ(world.run(world.client->versions()).parser, "v0.0.45");
+}
+
+TEST(SlurmClient, ForeignAddressIsSaidSo) {
+  World world({.versions = {"v0.0.39"}});
+  EXPECT_THAT(thrown<Malformed>([&] { world.run(world.client->job_states()); }).what(), HasSubstr("serves none"));
+}
+
+TEST(SlurmClient, AProxysPageIsNeverNotFound) {
+  World world;
+  world.run(world.client->versions());
+  fault_on(world, "GET /slurm/v0.0.44/job/", Kind::kHtml404);
+  EXPECT_THAT(thrown<Malformed>([&] { world.run(world.client->get_job(JobId{7})); }).what(), HasSubstr("job 7"));
+}
+
+TEST(SlurmClient, LifeOfAnExternalJob) {
+  World world;
+  world.fake.add_nodes(test::kNodes);
+  JobDescription job = small_job();
+  job.nodes = 2;
+  job.tres_per_node = "gres/gpu:h100:2";
+  job.admin_comment = "a \"comment\"/";
+  job.time_limit = 30;
+  job.constraints = "a&b";
+  const JobId id = world.run(world.client->submit_external(job));
+  const Job running = world.run(world.client->get_job(id)).value();
+  EXPECT_EQ(running.states.base, JobState::kRunning);
+  EXPECT_EQ(running.nodes, "x[1-2]");
+  EXPECT_THAT(running.gres_detail, ElementsAre("gpu:h100:2(IDX:0-1)", "gpu:h100:2(IDX:0-1)"));
+  EXPECT_EQ(running.admin_comment, "a \"comment\"/");
+  EXPECT_EQ(running.time_limit, 30u);
+  EXPECT_TRUE(running.external);
+  EXPECT_EQ(running.constraints, "a&b");
+  EXPECT_EQ(running.end_time, running.start_time + 1800);
+
+  const auto held = world.run(world.client->allocation(id));
+  ASSERT_EQ(held.size(), 2u);
+  EXPECT_EQ(held[0].node, "x1");
+  EXPECT_EQ(held[0].core_bitmap, "0x03");
+  EXPECT_EQ(held[0].memory, 1000u);
+  ASSERT_EQ(held[0].gres.size(), 1u);
+  EXPECT_EQ(held[0].gres[0].index, "0-1");
+
+  const auto states = world.run(world.client->job_states());
+  ASSERT_EQ(states.size(), 1u);
+  EXPECT_EQ(states[0].id, id);
+  EXPECT_EQ(print(states[0].states), "RUNNING");
+
+  JobDescription change;
+  change.time_limit = 60;
+  world.run(world.client->update_job(id, change));
+  EXPECT_EQ(world.run(world.client->get_job(id))->time_limit, 60u);
+  change = {};
+  change.nodes = 4;
+  EXPECT_EQ(thrown<Refused>([&] { world.run(world.client->update_job(id, change)); }).number(), 2036);
+
+  world.run(world.client->cancel_job(id));
+  world.run(world.client->cancel_job(id));
+  EXPECT_EQ(print(world.run(world.client->get_job(id))->states), "CANCELLED");
+  EXPECT_EQ(thrown<Refused>([&] { world.run(world.client->update_job(id, change)); }).number(), 2084);
+  world.loop.advance(400s);
+  EXPECT_EQ(world.run(world.client->get_job(id)), std::nullopt);
+  EXPECT_EQ(thrown<NotFound>([&] { world.run(world.client->cancel_job(id)); }).number(), 2017);
+  EXPECT_EQ(thrown<NotFound>([&] { world.run(world.client->update_job(id, change)); }).number(), 2017);
+  EXPECT_EQ(thrown<NotFound>([&] { world.run(world.client->allocation(id)); }).number(), 2017);
+}
+
+TEST(SlurmClient, RefusalsSayJobAndSlurmsWords) {
+  World world;
+  world.fake.add_nodes(test::kNodes);
+  JobDescription job = small_job();
+  job.partition = "nosuch";
+  const Refused refused = thrown<Refused>([&] { world.run(world.client->submit_external(job)); });
+  EXPECT_EQ(refused.number(), 2000);
+  EXPECT_EQ(refused.http(), 422);
+  EXPECT_STREQ(refused.what(), "submitting job \"small\": Slurm says: Invalid partition name specified [2000]");
+  job = small_job();
+  job.memory_per_node = 1 << 30;
+  EXPECT_EQ(thrown<Refused>([&] { world.run(world.client->submit_external(job)); }).number(), 2014);
+}
+
+TEST(SlurmClient, OldSlurmHasNoExternalJobs) {
+  World world({.versions = {"v0.0.41", "v0.0.42"}});
+  EXPECT_THAT(thrown<Refused>([&] { world.run(world.client->submit_external(small_job())); }).what(),
+              HasSubstr("need v0.0.43"));
+  EXPECT_EQ(world.fake.model().submitted(), 0u);
+}
+
+TEST(SlurmClient, ALostAnswerOfASubmitIsUnknownNotRefused) {
+  for (const Kind kind : {Kind::kDoneThen502, Kind::kDoneThenSilence, Kind::kDoneThenEmpty, Kind::kDoneThenHalf}) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    World world;
+    world.fake.add_nodes(test::kNodes);
+    fault_on(world, "job/submit", kind);
+    const auto error = thrown<Unreachable>([&] { world.run(world.client->submit_external(small_job())); });
+    EXPECT_FALSE(error.surely_not_done);
+    EXPECT_EQ(world.fake.model().submitted(), 1u);
+  }
+  World world;
+  world.line = [](const net::Request& request) {
+    net::Fault fault;
+    if (request.method == "POST") fault.kind = net::Fault::Kind::kUnreachable;
+    return fault;
+  };
+  EXPECT_TRUE(thrown<Unreachable>([&] { world.run(world.client->submit_external(small_job())); }).surely_not_done);
+}
+
+TEST(SlurmClient, ControllerDownIsUnreachableOnEveryPath) {
+  World world;
+  world.fake.add_nodes(test::kNodes);
+  EXPECT_TRUE(world.run(world.client->ping()));
+  world.fake.stop_controller();
+  EXPECT_FALSE(world.run(world.client->ping()));
+  EXPECT_EQ(thrown<Unreachable>([&] { world.run(world.client->list_jobs()); }).number(), 1800);
+  EXPECT_EQ(thrown<Unreachable>([&] { world.run(world.client->job_states()); }).number(), -1);
+  EXPECT_EQ(thrown<Unreachable>([&] { world.run(world.client->get_job(JobId{1})); }).number(), -1);
+  EXPECT_EQ(thrown<Unreachable>([&] { world.run(world.client->cancel_job(JobId{1})); }).number(), 1);
+  EXPECT_EQ(thrown<Unreachable>([&] { world.run(world.client->list_nodes()); }).number(), 1800);
+  EXPECT_FALSE(thrown<Unreachable>([&] { world.run(world.client->submit_external(small_job())); }).surely_not_done);
+  world.fake.start_controller();
+  fault_on(world, "jobs/state", Kind::kControllerHung);
+  EXPECT_EQ(thrown<Unreachable>([&] { world.run(world.client->job_states()); }).number(), 5004);
+}
+
+TEST(SlurmClient, HalfAListIsNoList) {
+  World world;
+  world.fake.add_nodes(test::kNodes);
+  world.fake.submit(small_job());
+  for (const Kind kind : {Kind::kDoneThenHalf, Kind::kDoneThenEmpty}) {
+    fault_on(world, "/jobs/", kind);
+    thrown<Malformed>([&] { world.run(world.client->list_jobs()); });
+    thrown<Malformed>([&] { world.run(world.client->job_states()); });
+    fault_on(world, "/nodes/", kind);
+    thrown<Malformed>([&] { world.run(world.client->list_nodes()); });
+  }
+}
+
+TEST(SlurmClient, ListsSinceThen) {
+  World world;
+  world.fake.add_nodes(test::kNodes);
+  world.fake.submit(small_job());
+  const JobList jobs = world.run(world.client->list_jobs());
+  EXPECT_EQ(jobs.jobs.size(), 1u);
+  EXPECT_FALSE(jobs.unchanged);
+  world.loop.advance(5s);
+  EXPECT_FALSE(world.run(world.client->list_jobs(jobs.last_update)).unchanged);  // within the second of grace
+  EXPECT_TRUE(world.run(world.client->list_jobs(jobs.last_update + 2)).unchanged);
+  world.fake.submit(small_job());
+  EXPECT_EQ(world.run(world.client->list_jobs(jobs.last_update + 2)).jobs.size(), 2u);
+  const NodeList nodes = world.run(world.client->list_nodes());
+  EXPECT_EQ(nodes.nodes.size(), 4u);
+  EXPECT_TRUE(world.run(world.client->list_nodes(nodes.last_update + 2)).unchanged);
+}
+
+TEST(SlurmClient, Nodes) {
+  World world;
+  world.run(world.client->add_node(test::kNodes));
+  EXPECT_EQ(thrown<Refused>([&] { world.run(world.client->add_node(test::kNodes)); }).number(), 2168);
+  EXPECT_EQ(world.run(world.client->get_node("nosuch")), std::nullopt);
+  const Node node = world.run(world.client->get_node("x1")).value();
+  EXPECT_EQ(print(node.states), "IDLE+DYNAMIC_NORM+EXTERNAL");
+  EXPECT_EQ(node.cpus, 8u);
+  EXPECT_EQ(node.memory, 16000u);
+  EXPECT_THAT(node.features, ElementsAre("a", "b"));
+  NodeUpdate drain;
+  drain.state = "DRAIN";
+  drain.reason = "cordoned";
+  drain.features = std::vector<std::string>{"c"};
+  world.run(world.client->update_node("x1", drain));
+  const Node drained = world.run(world.client->get_node("x1")).value();
+  EXPECT_TRUE(drained.states.has(NodeFlag::kDrain));
+  EXPECT_EQ(drained.reason, "cordoned");
+  EXPECT_THAT(drained.active_features, ElementsAre("c"));
+  EXPECT_EQ(thrown<NotFound>([&] { world.run(world.client->update_node("nosuch", drain)); }).number(), 2018);
+  world.run(world.client->submit_external(small_job()));
+  world.run(world.client->delete_node("x1"));
+  EXPECT_EQ(thrown<Busy>([&] { world.run(world.client->delete_node("x2")); }).number(), 2016);
+  EXPECT_EQ(thrown<NotFound>([&] { world.run(world.client->delete_node("x1")); }).number(), 2018);
+  const auto partitions = world.run(world.client->list_partitions());
+  ASSERT_EQ(partitions.size(), 1u);
+  EXPECT_EQ(partitions[0].nodes, "x2,x3,x4");
+  EXPECT_TRUE(partitions[0].is_default);
+  EXPECT_EQ(partitions[0].max_time, kInfinite);
+}
+
+TEST(SlurmClient, ARefusedTokenIsAskedForAnewOnce) {
+  ManualLoop loop;
+  std::string good = "old";
+  bascule::testing::FakeSlurmOptions options;
+  options.accepts = [&good](std::string_view token) { return token == good; };
+  bascule::testing::FakeSlurm fake(loop, options);
+  const auto transport = net::make_loopback(loop, fake.handler());
+  std::string current = "old";
+  ClientOptions client_options;
+  const auto source = [](std::string* now, const std::string* fresh, bool refresh) -> Task<std::string> {
+    if (refresh) *now = *fresh;
+    co_return *now;
+  };
+  client_options.token = [&](bool refresh) { return source(&current, &good, refresh); };
+  Client client(loop, *transport, client_options);
+  EXPECT_THAT(test::run(loop, client.job_states()), IsEmpty());
+  good = "new";
+  EXPECT_THAT(test::run(loop, client.job_states()), IsEmpty());
+  EXPECT_EQ(current, "new");
+  good = "";
+  thrown<Unauthorized>([&] { test::run(loop, client.job_states()); });
+}
+
+TEST(SlurmClient, StopEndsACall) {
+  World world;
+  world.run(world.client->versions());
+  fault_on(world, "jobs/state", Kind::kSilence);
+  std::stop_source stop;
+  world.loop.call_at(world.loop.now() + 1s, [&stop] { stop.request_stop(); });
+  try {
+    world.run(world.client->job_states(stop.get_token()));
+    FAIL() << "no exception";
+  } catch (const net::Error& e) {
+    EXPECT_EQ(e.kind(), net::Error::Kind::kStopped);
+  }
+}
+
+TEST(SlurmClient, ReportsEveryCall) {
+  World world;
+  std::vector<std::string> seen;
+  ClientOptions options;
+  options.token = fixed_token("t");
+  options.report = [&seen](std::string_view operation, int http, std::int32_t number, Duration) {
+    seen.push_back(std::string(operation) + " " + std::to_string(http) + " " + std::to_string(number));
+  };
+  Client client(world.loop, *world.transport, options);
+  world.run(client.get_job(JobId{9}));
+  EXPECT_THAT(seen, ElementsAre("find_version 200 0", "get_job 404 2017"));
+}
+
+}  // namespace
+}  // namespace bascule::slurm

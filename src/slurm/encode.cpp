@@ -1,0 +1,90 @@
+#include "slurm/encode.hpp"
+
+#include <algorithm>
+
+#include "json/value.hpp"
+
+namespace bascule::slurm {
+
+namespace {
+
+json::Value number(std::uint64_t value) {
+  return json::Object{{"set", true}, {"number", value}};
+}
+
+json::Array list(const std::vector<std::string>& words) {
+  json::Array array;
+  for (const std::string& word : words) array.emplace_back(word);
+  return array;
+}
+
+template <class T>
+void put(json::Object& to, std::string_view key, const std::optional<T>& value) {
+  if (!value) return;
+  if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    to[key] = list(*value);
+  } else {
+    to[key] = json::Value(*value);
+  }
+}
+
+json::Object describe(const JobDescription& job) {
+  json::Object to;
+  put(to, "name", job.name);
+  put(to, "account", job.account);
+  put(to, "partition", job.partition);
+  put(to, "qos", job.qos);
+  put(to, "reservation", job.reservation);
+  put(to, "constraints", job.constraints);
+  put(to, "licenses", job.licenses);
+  put(to, "wckey", job.wckey);
+  put(to, "mcs_label", job.mcs_label);
+  put(to, "user_id", job.user_id);
+  put(to, "group_id", job.group_id);
+  put(to, "admin_comment", job.admin_comment);
+  put(to, "comment", job.comment);
+  put(to, "tres_per_node", job.tres_per_node);
+  if (job.nodes) to["nodes"] = std::to_string(*job.nodes);
+  put(to, "minimum_nodes", job.minimum_nodes);
+  put(to, "maximum_nodes", job.maximum_nodes);
+  put(to, "tasks_per_node", job.tasks_per_node);
+  put(to, "cpus_per_task", job.cpus_per_task);
+  if (job.memory_per_node) to["memory_per_node"] = number(std::max<std::uint64_t>(1, *job.memory_per_node));
+  if (job.time_limit) to["time_limit"] = number(*job.time_limit);
+  if (job.priority) to["priority"] = number(*job.priority);
+  put(to, "required_nodes", job.required_nodes);
+  put(to, "excluded_nodes", job.excluded_nodes);
+  put(to, "hold", job.hold);
+  if (job.exclusive) to["shared"] = *job.exclusive ? json::Array{"none"} : json::Array{};
+  return to;
+}
+
+}  // namespace
+
+std::string encode_submit(const JobDescription& job) {
+  json::Object description = describe(job);
+  description["flags"] = json::Array{"EXTERNAL_JOB"};
+  return json::dump(json::Object{{"job", std::move(description)}});
+}
+
+std::string encode_update(const JobDescription& change) {
+  return json::dump(describe(change));
+}
+
+std::string encode_node_update(const NodeUpdate& change) {
+  json::Object to;
+  if (change.state) to["state"] = json::Array{json::Value(*change.state)};
+  put(to, "reason", change.reason);
+  put(to, "comment", change.comment);
+  put(to, "extra", change.extra);
+  put(to, "topology_str", change.topology);
+  put(to, "features", change.features);
+  put(to, "features_act", change.features);
+  return json::dump(to);
+}
+
+std::string encode_new_node(const std::string& conf) {
+  return json::dump(json::Object{{"node_conf", conf}});
+}
+
+}  // namespace bascule::slurm
