@@ -113,15 +113,13 @@ class Reader final {
       "mcsLabel",      "partition",    "trustedUsers"};
 
   void unknown(std::string_view path, std::string_view key, std::span<const std::string_view> known) {
-    const auto nearest = std::ranges::min_element(
-        known, {}, [&](std::string_view candidate) { return distance(lowered(key), lowered(candidate)); });
+    if (const auto near = nearest_word(key, known)) {
+      return fault(std::string(path) + std::string(key),
+                   fmt::format("is not a key of this file; did you mean {}?", *near));
+    }
     std::string all;
     for (const std::string_view name : known) all += (all.empty() ? "" : ", ") + std::string(name);
-    if (distance(lowered(key), lowered(*nearest)) <= std::max<std::size_t>(2, nearest->size() / 3)) {
-      fault(std::string(path) + std::string(key), fmt::format("is not a key of this file; did you mean {}?", *nearest));
-    } else {
-      fault(std::string(path) + std::string(key), "is not a key here; known are " + all);
-    }
+    fault(std::string(path) + std::string(key), "is not a key here; known are " + all);
   }
 
   // The canonical spelling, or empty (and a fault) when unknown or repeated.
@@ -334,6 +332,19 @@ class Reader final {
 };
 
 }  // namespace
+
+std::optional<std::string_view> nearest_word(std::string_view word, std::span<const std::string_view> known) {
+  if (word.size() > 100) return std::nullopt;
+  std::optional<std::string_view> best;
+  std::size_t least = 0;
+  for (const std::string_view candidate : known) {
+    const std::size_t steps = distance(lowered(word), lowered(candidate));
+    if (steps > std::max<std::size_t>(2, candidate.size() / 3) || (best && steps >= least)) continue;
+    best = candidate;
+    least = steps;
+  }
+  return best;
+}
 
 std::vector<std::string> default_trusted_users(std::string_view ns, std::string_view scheduler_name) {
   return {fmt::format("system:serviceaccount:{}:slurm-bridge-*", ns),

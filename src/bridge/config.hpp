@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,5 +47,8 @@ struct ConfigFaults {
 // name for the sentences; `need_slurm`: slurmRestApi must be there.
 Config parse_config(std::string_view yaml, std::string_view name, bool need_slurm);
 Config load_config(const std::string& path, bool need_slurm);
+
+// The known word most like `word`, without case, for "did you mean"; nullopt when none is near.
+std::optional<std::string_view> nearest_word(std::string_view word, std::span<const std::string_view> known);
 
 }  // namespace bascule::bridge

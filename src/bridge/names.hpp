@@ -24,6 +24,16 @@ inline constexpr std::string_view kSlurmReason = "scheduler.slinky.slurm.net/slu
 inline constexpr std::string_view kFinalizer = "scheduler.slinky.slurm.net/finalizer";
 inline constexpr std::string_view kManagedNodeTaint = "slinky.slurm.net/managed-node";  // value: the scheduler's name
 
+// Group membership of a pod: the coscheduling PodGroup of that name.
+inline constexpr std::string_view kPodGroup = "scheduling.x-k8s.io/pod-group";
+// Devices by class (dynamic resource allocation), written as resources of a container.
+inline constexpr std::string_view kDeviceClassPrefix = "deviceclass.resource.kubernetes.io/";
+inline constexpr std::string_view kCpuClass = "dra.cpu";
+inline constexpr std::string_view kGpuClasses[] = {"gpu.nvidia.com", "gpu.example.com"};
+inline constexpr std::string_view kGpuResources[] = {"nvidia.com/gpu", "amd.com/gpu"};  // device plugins
+// Older releases of slurm-bridge read job parameters under this prefix.
+inline constexpr std::string_view kRetiredJobPrefix = "slinky.slurm.net/";
+
 // Mark of our own texts in a Slurm node's reason; an administrator's reason lacks it and is left alone.
 inline constexpr std::string_view kReasonMark = "slurm-bridge:";
 
