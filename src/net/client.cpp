@@ -150,14 +150,10 @@ class Client final : public Transport {
   }
 
   Task<Response> call(Request request, CallLimits limits) override {
-    const std::string head = head_of(request, true);
+    check(limits);
+    const std::string head = head_of(request);
     const Semaphore::Permit permit = co_await permits_.acquire(limits.stop, limits.deadline);
-    if (!permit) {
-      if (limits.stop.stop_requested()) {
-        throw Error(Error::Kind::kStopped, "stopped while waiting for a connection", Error::Sent::kNo);
-      }
-      throw Error(Error::Kind::kDeadline, "the deadline passed while waiting for a connection", Error::Sent::kNo);
-    }
+    if (!permit) throw_not_sent(limits, "while waiting for a connection");
     const bool repeatable = is_idempotent(request.method);
     std::unique_ptr<Connection> connection = take(repeatable);
     if (connection) {
@@ -178,7 +174,8 @@ class Client final : public Transport {
   }
 
   Task<StreamResponse> open(Request request, CallLimits limits) override {
-    const std::string head = head_of(request, true);
+    check(limits);
+    const std::string head = head_of(request);
     std::unique_ptr<Connection> connection = co_await connect(limits.deadline, limits.stop);
     co_await exchange_heads(*connection, head, request, limits.deadline, limits.stop);
     MessageHead& answer = connection->reader.head();
@@ -188,10 +185,18 @@ class Client final : public Transport {
   }
 
  private:
-  std::string head_of(Request& request, bool keep_alive) const {
+  [[noreturn]] static void throw_not_sent(const CallLimits& limits, const std::string& when) {
+    if (limits.stop.stop_requested()) throw Error(Error::Kind::kStopped, "stopped " + when, Error::Sent::kNo);
+    throw Error(Error::Kind::kDeadline, "the deadline passed " + when, Error::Sent::kNo);
+  }
+  void check(const CallLimits& limits) const {
+    if (limits.stop.stop_requested() || loop_.now() >= limits.deadline) throw_not_sent(limits, "before the call");
+  }
+
+  std::string head_of(Request& request) const {
     const bool to_proxy = options_.proxy && options_.url.scheme == "http";
     if (to_proxy && !proxy_authorization_.empty()) request.headers.set("Proxy-Authorization", proxy_authorization_);
-    return request_head(request, prefix_ + request.target, host_, keep_alive);
+    return request_head(request, prefix_ + request.target, host_, true);
   }
 
   // The connection died before the first byte of an answer. Bytes that are no answer are what the far side said about

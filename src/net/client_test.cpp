@@ -145,6 +145,25 @@ TEST_F(ClientTest, AStalledPeerEndsWithTheDeadline) {
   EXPECT_LT(loop.now() - start, 1s);
 }
 
+TEST_F(ClientTest, NothingIsSentAfterTheDeadline) {
+  std::atomic<int> requests = 0;
+  RawServer server([&](int fd, int) {
+    while (!receive_head(fd).empty()) {
+      ++requests;
+      send_all(fd, kOk);
+    }
+  });
+  const auto client = client_of(server.url());
+  EXPECT_EQ(call(*client, get("/")).status(), 200);
+  for (const CallLimits& limits : {CallLimits{}, within(0ms)}) {
+    const Outcome out = call(*client, get("/"), limits);
+    EXPECT_EQ(out.failure(), "deadline");
+    EXPECT_TRUE(out.error->surely_not_sent());
+    EXPECT_EQ(call(*client, get("/")).status(), 200);
+  }
+  EXPECT_EQ(requests, 3);
+}
+
 TEST_F(ClientTest, KeepsConnectionsAlive) {
   RawServer server([&](int fd, int) {
     for (int i = 0; i < 1000; ++i) {

@@ -71,6 +71,17 @@ TEST(MessageReader, ReadsARequestByteForByteAndAtOnce) {
   }
 }
 
+TEST(MessageReader, ReadsAnEmptyChunkedBodyInAnyPieces) {
+  const std::string wire = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+  for (std::size_t first = 1; first < wire.size(); ++first) {
+    for (std::size_t second = 1; second < 6; ++second) {
+      const Read out = read_all(Role::kResponse, wire, {first, second, 1});
+      EXPECT_EQ(out.failure, "none") << first << " " << second;
+      EXPECT_TRUE(out.ended);
+    }
+  }
+}
+
 TEST(MessageReader, GivesTheHead) {
   MessageReader reader(Role::kRequest, 4096);
   const std::string_view wire = "PUT /a?b HTTP/1.0\r\nA:  x y \r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n";

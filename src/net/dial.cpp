@@ -71,7 +71,8 @@ Task<std::vector<Address>> resolve(IoLoop& loop, std::string host, std::string p
   ++running;
   std::thread([host, port, weak = std::weak_ptr(lookup), entry = door(loop)] {
     std::vector<Address> addresses;
-    std::string error = run_getaddrinfo(host, port, AI_ADDRCONFIG, addresses);
+    // Without AI_ADDRCONFIG, which finds nothing at all where loopback is the only interface.
+    std::string error = run_getaddrinfo(host, port, 0, addresses);
     --running;
     entry->post([weak, addresses = std::move(addresses), error = std::move(error)]() mutable {
       const auto waiting = weak.lock();

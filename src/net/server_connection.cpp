@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <optional>
 
 #include "net/serving.hpp"
@@ -14,6 +15,13 @@ namespace {
 
 constexpr std::size_t kMaxPipelined = std::size_t{32} << 10;  // bytes kept while a handler runs
 constexpr Duration kLinger = std::chrono::seconds(1);
+
+std::string chunk_of(std::string_view piece) {
+  std::string chunk;
+  chunk.reserve(piece.size() + 20);
+  fmt::format_to(std::back_inserter(chunk), "{:x}\r\n", piece.size());
+  return chunk.append(piece).append("\r\n");
+}
 
 struct Framed {
   AnswerFraming framing;
@@ -208,7 +216,7 @@ class ServerConnection::Sink final : public BodySink {
   Task<> write(std::string piece) override {
     if (piece.empty()) co_return;
     if (broken_ || connection_.gone_.stop_requested()) throw Error(Error::Kind::kBroken, "the client has gone");
-    if (chunked_) piece = fmt::format("{:x}\r\n", piece.size()).append(piece).append("\r\n");
+    if (chunked_) piece = chunk_of(piece);
     std::optional<Error> error;
     try {
       co_await connection_.write(piece, connection_.gone_.get_token());
