@@ -8,8 +8,8 @@
 //
 // Unknown stays unknown: an error, an empty or truncated answer, or a controller that has just come up never makes a
 // job or node gone. A job is Gone only when two full tables in a row, from a controller that has answered without pause
-// between, lack it AND slurmctld answered 2017 to a direct question; a table that suddenly lacks more than half of what
-// it had is not believed until confirmed so.
+// between, lack it AND slurmctld answered 2017 to a direct question; a table that suddenly lacks more than half of the
+// live jobs is not believed until confirmed so.
 #pragma once
 
 #include <functional>
@@ -30,6 +30,8 @@ struct MirrorOptions {
   Duration rest_interval = std::chrono::seconds(2);
   Duration full_interval = std::chrono::seconds(10);  // at least; longer when the table is costly
   Duration node_interval = std::chrono::seconds(15);
+  // How long slurmctld must answer without a pause before what its tables lack counts as absent.
+  Duration settle = std::chrono::seconds(10);
   bool want_nodes = true;
 };
 

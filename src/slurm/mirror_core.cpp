@@ -1,0 +1,410 @@
+#include "slurm/mirror_core.hpp"
+
+#include <algorithm>
+
+namespace bascule::slurm {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kAtOnce = 8;  // direct questions in flight
+constexpr std::uint32_t kTables = 2;
+constexpr std::size_t kMaxGone = 4096;
+constexpr Duration kFirstRetry = 100ms;
+constexpr Duration kLastRetry = 5s;
+constexpr Duration kForgiven = 10s;
+// What looking may cost: a part of the time that slurmctld has.
+constexpr int kStatesShare = 4;
+constexpr int kFullShare = 20;
+constexpr int kWantedFullShare = 3;
+constexpr Duration kFullGap = 100ms;
+constexpr Duration kSoon = 1s;
+
+}  // namespace
+
+MirrorCore::MirrorCore(MirrorOptions options, TimePoint now)
+    : options_(options),
+      good_since_(now),
+      retry_at_(now),
+      count_from_(now),
+      next_look_(now),
+      full_wanted_(now),
+      nodes_wanted_(now) {}
+
+// --- what to ask -----------------------------------------------------------------------------------------------------
+
+MirrorCore::Ask MirrorCore::make(Kind kind, TimePoint now) {
+  Ask ask;
+  ask.kind = kind;
+  ask.at = now;
+  ask.serial = ++serial_;
+  return ask;
+}
+
+MirrorCore::Ask MirrorCore::make_job(JobId id, TimePoint now) {
+  Ask ask = make(Kind::kJob, now);
+  ask.job = id;
+  const auto* entry = jobs_.entry(id);
+  if (entry && entry->lost && entry->lacking >= kTables) ask.epoch = entry->epoch;
+  return ask;
+}
+
+// Fast right after a poke or a change, then ever slower: a quarter of the quiet time, so each wait is 1.25 times the
+// one before.
+Duration MirrorCore::interval(TimePoint now) const {
+  const Duration brisk = options_.fast_interval * 5 / 2;
+  Duration wait = options_.rest_interval;
+  const auto slower = [&](TimePoint since, Duration hold) {
+    if (since == TimePoint::min()) return options_.rest_interval;
+    const Duration quiet = now - since - hold;
+    return quiet <= Duration{} ? brisk : std::clamp(quiet / 4, brisk, options_.rest_interval);
+  };
+  wait = std::min(wait, slower(poked_at_, 10s));
+  wait = std::min(wait, slower(changed_at_, 2s));
+  if (poked_at_ != TimePoint::min() && now - poked_at_ < 2s) wait = options_.fast_interval;
+  return std::max(wait, states_cost_ * kStatesShare);
+}
+
+TimePoint MirrorCore::full_due() const {
+  if (full_done_ == TimePoint::min()) return full_wanted_;
+  const TimePoint regular = full_done_ + std::max(options_.full_interval, full_cost_ * kFullShare);
+  const TimePoint wanted = std::max(full_wanted_, full_done_ + std::max(kFullGap, full_cost_ * kWantedFullShare));
+  return std::min(regular, wanted);
+}
+
+TimePoint MirrorCore::nodes_due() const {
+  if (!options_.want_nodes) return TimePoint::max();
+  if (nodes_done_ == TimePoint::min()) return nodes_wanted_;
+  const TimePoint regular = nodes_done_ + std::max(options_.node_interval, nodes_cost_ * kFullShare);
+  const TimePoint wanted = std::max(nodes_wanted_, nodes_done_ + std::max<Duration>(kSoon, nodes_cost_ * kFullShare));
+  return std::min(regular, wanted);
+}
+
+std::vector<MirrorCore::Ask> MirrorCore::next(TimePoint now) {
+  std::vector<Ask> asks;
+  if (failing_) {
+    const bool busy = states_asked_ || jobs_asked_ || nodes_asked_ || !asked_jobs_.empty() || !asked_nodes_.empty();
+    if (busy || now < retry_at_) return asks;
+    states_asked_ = true;
+    asks.push_back(make(Kind::kStates, now));
+    return asks;
+  }
+  if (!jobs_asked_ && now >= full_due()) {
+    jobs_asked_ = true;
+    full_wanted_ = TimePoint::max();
+    asks.push_back(make(Kind::kJobs, now));
+    asks.back().since = jobs_since_;
+    next_look_ = now + interval(now);
+  } else if (!states_asked_ && synced_ && now >= next_look_) {
+    states_asked_ = true;
+    asks.push_back(make(Kind::kStates, now));
+  }
+  if (!nodes_asked_ && now >= nodes_due()) {
+    nodes_asked_ = true;
+    nodes_wanted_ = TimePoint::max();
+    asks.push_back(make(Kind::kNodes, now));
+    asks.back().since = nodes_since_;
+  }
+  while (asked_jobs_.size() < kAtOnce && !wanted_.empty()) {
+    const JobId id = *wanted_.begin();
+    wanted_.erase(wanted_.begin());
+    if (asked_jobs_.insert(id).second) asks.push_back(make_job(id, now));
+  }
+  while (asked_nodes_.size() < kAtOnce && !wanted_nodes_.empty()) {
+    const std::string name = *wanted_nodes_.begin();
+    wanted_nodes_.erase(wanted_nodes_.begin());
+    if (!asked_nodes_.insert(name).second) continue;
+    asks.push_back(make(Kind::kNode, now));
+    asks.back().node = name;
+    const auto* entry = nodes_.entry(name);
+    if (entry && entry->lost && entry->lacking >= kTables) asks.back().epoch = entry->epoch;
+  }
+  return asks;
+}
+
+TimePoint MirrorCore::wake(TimePoint now) const {
+  if (failing_) return retry_at_ > now ? retry_at_ : TimePoint::max();
+  TimePoint when = TimePoint::max();
+  if (!jobs_asked_) when = std::min(when, full_due());
+  if (!states_asked_ && synced_) when = std::min(when, next_look_);
+  if (!nodes_asked_) when = std::min(when, nodes_due());
+  return when;
+}
+
+// --- what an answer means --------------------------------------------------------------------------------------------
+
+void MirrorCore::good(TimePoint now) {
+  if (reachable_) return;
+  reachable_ = true;
+  failing_ = false;
+  good_since_ = now;
+  why_.clear();
+  full_wanted_ = std::min(full_wanted_, now);
+  nodes_wanted_ = std::min(nodes_wanted_, now);
+  next_look_ = now;
+  changed_at_ = now;
+}
+
+// Whatever was absent before proves nothing any more.
+void MirrorCore::disturb(TimePoint now) {
+  ++epoch_;
+  count_from_ = now + options_.settle;
+  counted_tables_ = 0;
+  jobs_since_ = 0;
+  nodes_since_ = 0;
+  gone_.clear();
+  gone_order_.clear();
+}
+
+void MirrorCore::failed(const Ask& ask, TimePoint now, std::string why) {
+  abandoned(ask);
+  if (ask.kind == Kind::kJob) wanted_.insert(ask.job);
+  disturb(now);
+  const bool reachable_was = std::exchange(reachable_, false);
+  failing_ = true;
+  why_ = std::move(why);
+  // One kind of question that fails for ever, while others are answered, must not make a storm of them.
+  if (reachable_was && now - good_since_ > kForgiven) back_off_ = {};
+  back_off_ = back_off_ == Duration{} ? kFirstRetry : std::min(kLastRetry, back_off_ * 2);
+  retry_at_ = now + back_off_;
+}
+
+void MirrorCore::abandoned(const Ask& ask) {
+  switch (ask.kind) {
+    case Kind::kStates:
+      states_asked_ = false;
+      break;
+    case Kind::kJobs:
+      jobs_asked_ = false;
+      break;
+    case Kind::kJob:
+      asked_jobs_.erase(ask.job);
+      break;
+    case Kind::kNodes:
+      nodes_asked_ = false;
+      break;
+    case Kind::kNode:
+      asked_nodes_.erase(ask.node);
+      break;
+  }
+}
+
+void MirrorCore::answered(const Ask& ask, TimePoint now, const std::vector<JobBrief>& states) {
+  abandoned(ask);
+  good(now);
+  states_cost_ = (states_cost_ + (now - ask.at)) / 2;
+  std::unordered_set<JobId> present;
+  std::vector<JobId> differ;
+  for (const JobBrief& brief : states) {
+    present.insert(brief.id);
+    const auto* entry = jobs_.entry(brief.id);
+    if (entry && entry->known_at > ask.at) continue;
+    const auto job = jobs_.find(brief.id);
+    if (job && job->states == brief.states) {
+      jobs_.confirm(brief.id, ask.at);
+      asked_about_.erase(brief.id);
+      continue;
+    }
+    const auto [it, fresh] = asked_about_.try_emplace(brief.id, brief.states);
+    if (!fresh && it->second == brief.states) continue;
+    it->second = brief.states;
+    differ.push_back(brief.id);
+  }
+  if (!differ.empty()) changed_at_ = now;
+  want_jobs(differ, now);
+  // A live job that is not in the list any more: the full table says more.
+  for (const auto& [id, job] : jobs_.records()) {
+    if (present.contains(id) || job->states.ended()) continue;
+    const auto* entry = jobs_.entry(id);
+    if (entry->lost || entry->known_at > ask.at) continue;
+    full_wanted_ = std::min(full_wanted_, now);
+    break;
+  }
+  next_look_ = now + interval(now);
+}
+
+// One by one, or by the full table when that is cheaper.
+void MirrorCore::want_jobs(const std::vector<JobId>& ids, TimePoint now) {
+  const auto count = static_cast<int>(std::min<std::size_t>(ids.size() + wanted_.size(), 1'000'000));
+  if (count > static_cast<int>(kAtOnce) && job_cost_ * count > std::max<Duration>(full_cost_, 20ms)) {
+    // The table brings them all. One that is on its way may be too old: the next look will tell.
+    if (!jobs_asked_) full_wanted_ = std::min(full_wanted_, now);
+    for (const JobId id : ids) asked_about_.erase(id);
+    return;
+  }
+  for (const JobId id : ids) wanted_.insert(id);
+}
+
+// Is this the table as it is now? An older one than we had is a stale answer or a clock set back; which of them, time
+// tells.
+bool MirrorCore::believe(const Ask& ask, TimePoint now, const JobList& table) {
+  const bool stale = table.last_update != 0 && table.last_update < jobs_newest_;
+  if (!stale || (doubted_ && counts(ask))) return true;
+  if (!std::exchange(doubted_, true)) disturb(now);
+  full_wanted_ = count_from_;
+  return false;
+}
+
+void MirrorCore::answered(const Ask& ask, TimePoint now, JobList table) {
+  abandoned(ask);
+  good(now);
+  full_done_ = now;
+  if (table.unchanged) {
+    if (ask.since == 0 || ask.since != jobs_since_) {  // unchanged since something that is no longer believed
+      full_wanted_ = now;
+      return;
+    }
+    jobs_.take_same_table(ask.at, epoch_, counts(ask));
+    return trusted_table(ask, now, highest_);
+  }
+  full_cost_ = full_cost_ == Duration{} ? now - ask.at : (full_cost_ + (now - ask.at)) / 2;
+  if (!believe(ask, now, table)) return;
+
+  std::vector<std::pair<JobId, Job>> rows;
+  rows.reserve(table.jobs.size());
+  std::uint32_t highest = 0;
+  for (Job& job : table.jobs) {
+    highest = std::max(highest, job.id.value);
+    const auto known = jobs_.find(job.id);
+    if (!known || known->states != job.states) changed_at_ = now;
+    gone_.erase(job.id);
+    rows.emplace_back(job.id, std::move(job));
+  }
+  const bool plausible = jobs_.take_table(std::move(rows), ask.at, now, epoch_, counts(ask));
+  if (!plausible) {
+    doubted_ = true;
+    disturb(now);
+    full_wanted_ = count_from_;
+    return;
+  }
+  if (doubted_ && !counts(ask)) {
+    full_wanted_ = count_from_;
+    return;
+  }
+  jobs_since_ = jobs_newest_ = table.last_update;
+  trusted_table(ask, now, highest);
+}
+
+void MirrorCore::trusted_table(const Ask& ask, TimePoint now, std::uint32_t highest) {
+  doubted_ = false;
+  synced_ = true;
+  full_as_of_ = ask.at;
+  full_serial_ = ask.serial;
+  next_look_ = std::min(next_look_, now + interval(now));
+  bool live_job_lost = false;
+  for (const JobId id : jobs_.lost()) live_job_lost |= !jobs_.find(id)->states.ended();
+  if (live_job_lost) full_wanted_ = std::min(full_wanted_, std::max(count_from_, now + kSoon));
+  if (!counts(ask)) return;
+  highest_before_ = highest_;
+  highest_ = highest;
+  ++counted_tables_;
+  for (const JobId id : jobs_.lacking(epoch_, kTables)) wanted_.insert(id);
+}
+
+void MirrorCore::answered(const Ask& ask, TimePoint now, std::optional<Job> job) {
+  abandoned(ask);
+  good(now);
+  job_cost_ = (job_cost_ + (now - ask.at)) / 2;
+  if (job) {
+    gone_.erase(ask.job);
+    // Overlapped by another answer: the next look may ask again.
+    if (!jobs_.learn(ask.job, std::move(*job), ask.at, now)) asked_about_.erase(ask.job);
+    return;
+  }
+  const auto* entry = jobs_.entry(ask.job);
+  const bool absent = entry && entry->lost && entry->lacking >= kTables;
+  if (!absent || entry->epoch != epoch_ || ask.epoch != epoch_) return;
+  jobs_.forget(ask.job);
+  asked_about_.erase(ask.job);
+  remember_gone(ask.job);
+}
+
+void MirrorCore::answered(const Ask& ask, TimePoint now, NodeList table) {
+  abandoned(ask);
+  good(now);
+  nodes_done_ = now;
+  if (table.unchanged) {
+    if (ask.since == 0 || ask.since != nodes_since_) {
+      nodes_wanted_ = now;
+      return;
+    }
+    nodes_.take_same_table(ask.at, epoch_, counts(ask));
+  } else {
+    nodes_cost_ = nodes_cost_ == Duration{} ? now - ask.at : (nodes_cost_ + (now - ask.at)) / 2;
+    std::vector<std::pair<std::string, Node>> rows;
+    rows.reserve(table.nodes.size());
+    for (Node& node : table.nodes) {
+      std::string name = node.name;
+      rows.emplace_back(std::move(name), std::move(node));
+    }
+    if (!nodes_.take_table(std::move(rows), ask.at, now, epoch_, counts(ask))) {
+      disturb(now);
+      nodes_wanted_ = count_from_;
+      return;
+    }
+    nodes_since_ = table.last_update;
+  }
+  nodes_synced_ = true;
+  if (!nodes_.lost().empty()) nodes_wanted_ = std::min(nodes_wanted_, std::max(count_from_, now + kSoon));
+  if (counts(ask)) {
+    for (const std::string& name : nodes_.lacking(epoch_, kTables)) wanted_nodes_.insert(name);
+  }
+}
+
+void MirrorCore::answered(const Ask& ask, TimePoint now, std::optional<Node> node) {
+  abandoned(ask);
+  good(now);
+  // One node's own answer does not know what is allocated on it: the table says that.
+  if (node) {
+    nodes_wanted_ = std::min(nodes_wanted_, now);
+    return;
+  }
+  const auto* entry = nodes_.entry(ask.node);
+  const bool absent = entry && entry->lost && entry->lacking >= kTables;
+  if (absent && entry->epoch == epoch_ && ask.epoch == epoch_) nodes_.forget(ask.node);
+}
+
+// --- what the owner says ---------------------------------------------------------------------------------------------
+
+MirrorCore::Ask MirrorCore::direct(JobId id, TimePoint now) {
+  return make_job(id, now);
+}
+
+void MirrorCore::learn(Job job, TimePoint now) {
+  const JobId id = job.id;
+  gone_.erase(id);
+  jobs_.learn(id, std::move(job), now, now);
+  poke(now);
+}
+
+void MirrorCore::poke(TimePoint now) {
+  poked_at_ = now;
+  next_look_ = std::min(next_look_, now + options_.fast_interval);
+  nodes_wanted_ = std::min(nodes_wanted_, now + kSoon);
+}
+
+void MirrorCore::want_full(TimePoint now) {
+  full_wanted_ = std::min(full_wanted_, now);
+}
+
+// --- ids that are gone
+// ------------------------------------------------------------------------------------------------
+
+void MirrorCore::remember_gone(JobId id) {
+  if (!gone_.insert(id).second) return;
+  gone_order_.push_back(id);
+  if (gone_order_.size() <= kMaxGone) return;
+  gone_.erase(gone_order_.front());
+  gone_order_.pop_front();
+}
+
+Knowledge MirrorCore::knowledge(JobId id) const noexcept {
+  if (!reachable_ || !synced_) return Knowledge::kUnknown;
+  if (jobs_.find(id)) return Knowledge::kPresent;
+  if (gone_.contains(id)) return Knowledge::kGone;
+  const bool below = id.value <= std::min(highest_, highest_before_);
+  return below && counted_tables_ >= kTables ? Knowledge::kGone : Knowledge::kUnknown;
+}
+
+}  // namespace bascule::slurm

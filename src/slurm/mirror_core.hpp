@@ -1,0 +1,151 @@
+// The decisions of ClusterMirror: what to ask next and when, and what an answer means. Pure: answers and the time go
+// in, questions and changes come out.
+//
+// Invariants: changes of one record form a chain (each one's `before` is the last one's `after`). A job is forgotten
+// only after two full tables in a row lacked it, both asked for at least `settle` after the last disturbance (a failed
+// call, a table that suddenly lacked more than half of the live jobs, a table older than the one before), and a direct
+// question, asked after both, was answered with 2017.
+#pragma once
+
+#include <deque>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "slurm/client.hpp"
+#include "slurm/mirror.hpp"
+#include "slurm/mirror_table.hpp"
+
+namespace bascule::slurm {
+
+// Ended jobs leave by themselves, after MinJobAge.
+inline bool stays(const Job& job) {
+  return !job.states.ended();
+}
+inline bool stays(const Node&) {
+  return true;
+}
+
+class MirrorCore final {
+ public:
+  enum class Kind : std::uint8_t { kStates, kJobs, kJob, kNodes, kNode };
+  struct Ask {
+    Kind kind = Kind::kStates;
+    JobId job = {};
+    std::string node = {};
+    std::int64_t since = 0;   // of kJobs and kNodes
+    std::uint64_t epoch = 0;  // of kJob and kNode: the one in which enough tables lacked it; 0: they did not
+    TimePoint at{};
+    std::uint64_t serial = 0;
+  };
+  using JobTable = MirrorTable<JobId, Job, &stays>;
+  using NodeTable = MirrorTable<std::string, Node, &stays>;
+
+  MirrorCore(MirrorOptions options, TimePoint now);
+
+  // What to ask now. Each question must be answered by exactly one of the calls below.
+  std::vector<Ask> next(TimePoint now);
+  // When next() may have something, if nothing happens before.
+  TimePoint wake(TimePoint now) const;
+
+  void answered(const Ask& ask, TimePoint now, const std::vector<JobBrief>& states);
+  void answered(const Ask& ask, TimePoint now, JobList table);
+  void answered(const Ask& ask, TimePoint now, std::optional<Job> job);
+  void answered(const Ask& ask, TimePoint now, NodeList table);
+  void answered(const Ask& ask, TimePoint now, std::optional<Node> node);
+  void failed(const Ask& ask, TimePoint now, std::string why);
+  // The caller stopped; nothing is known.
+  void abandoned(const Ask& ask);
+
+  // A question the caller asks on its own; to be answered like those of next().
+  Ask direct(JobId id, TimePoint now);
+  void learn(Job job, TimePoint now);
+  void poke(TimePoint now);
+  void want_full(TimePoint now);
+
+  std::vector<JobTable::Change> take_job_changes() { return jobs_.take_changes(); }
+  std::vector<NodeTable::Change> take_node_changes() { return nodes_.take_changes(); }
+
+  const JobTable& jobs() const noexcept { return jobs_; }
+  const NodeTable& nodes() const noexcept { return nodes_; }
+  Knowledge knowledge(JobId id) const noexcept;
+  bool synced() const noexcept { return synced_; }
+  bool nodes_synced() const noexcept { return nodes_synced_; }
+  bool reachable() const noexcept { return reachable_; }
+  const std::string& why_unreachable() const noexcept { return why_; }
+  TimePoint full_as_of() const noexcept { return full_as_of_; }
+  // Serials of the last trusted full table's question, and of the last question at all.
+  std::uint64_t full_serial() const noexcept { return full_serial_; }
+  std::uint64_t last_serial() const noexcept { return serial_; }
+
+ private:
+  Ask make(Kind kind, TimePoint now);
+  Ask make_job(JobId id, TimePoint now);
+  void good(TimePoint now);
+  void disturb(TimePoint now);
+  bool believe(const Ask& ask, TimePoint now, const JobList& table);
+  void trusted_table(const Ask& ask, TimePoint now, std::uint32_t highest);
+  void want_jobs(const std::vector<JobId>& ids, TimePoint now);
+  void remember_gone(JobId id);
+  Duration interval(TimePoint now) const;
+  TimePoint full_due() const;
+  TimePoint nodes_due() const;
+  bool counts(const Ask& ask) const noexcept { return ask.at >= count_from_; }
+
+  MirrorOptions options_;
+  JobTable jobs_;
+  NodeTable nodes_;
+  std::uint64_t serial_ = 0;
+  std::uint64_t epoch_ = 1;  // changes with every disturbance
+
+  bool reachable_ = false;
+  bool failing_ = false;  // the last call failed: only probes until one is answered
+  bool synced_ = false;
+  bool nodes_synced_ = false;
+  std::string why_ = "slurmrestd has not answered yet";
+  Duration back_off_{};
+  TimePoint good_since_;
+  TimePoint retry_at_;
+  TimePoint count_from_;  // tables asked for earlier are no evidence of absence
+  bool doubted_ = false;  // a table did not look right: none is trusted that was asked for before count_from_
+
+  bool states_asked_ = false;
+  bool jobs_asked_ = false;
+  bool nodes_asked_ = false;
+  std::set<JobId> wanted_;  // to be asked about one by one
+  std::unordered_set<JobId> asked_jobs_;
+  // States that differed from what is known and were asked about: not again for the same words, should the two
+  // endpoints ever disagree for good.
+  std::unordered_map<JobId, JobStates> asked_about_;
+  std::set<std::string> wanted_nodes_;
+  std::unordered_set<std::string> asked_nodes_;
+
+  TimePoint poked_at_ = TimePoint::min();
+  TimePoint changed_at_ = TimePoint::min();
+  TimePoint next_look_;
+  TimePoint full_wanted_;  // max: not before the regular one
+  TimePoint full_done_ = TimePoint::min();
+  TimePoint nodes_wanted_;
+  TimePoint nodes_done_ = TimePoint::min();
+  Duration states_cost_{};
+  Duration full_cost_{};
+  Duration nodes_cost_{};
+  Duration job_cost_ = std::chrono::milliseconds(3);
+
+  std::int64_t jobs_since_ = 0;
+  std::int64_t jobs_newest_ = 0;  // the newest last_update seen
+  std::int64_t nodes_since_ = 0;
+  TimePoint full_as_of_ = TimePoint::min();
+  std::uint64_t full_serial_ = 0;
+  // The highest ids of the last two counted tables: an id not above them that neither had is in use no more.
+  std::uint32_t highest_ = 0;
+  std::uint32_t highest_before_ = 0;
+  std::uint32_t counted_tables_ = 0;  // in this epoch
+  // Ids forgotten in this epoch; bounded, oldest out first.
+  std::unordered_set<JobId> gone_;
+  std::deque<JobId> gone_order_;
+};
+
+}  // namespace bascule::slurm

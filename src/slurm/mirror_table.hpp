@@ -1,0 +1,150 @@
+// What is known of one kind of record, from answers that may overlap, be old, or lack what exists. Pure.
+//
+// An answer about a record counts only if it was asked for after the newest answer about that record had come in: of
+// two answers that overlap in time nobody can tell which is newer, and the next look settles it. So a record never goes
+// back in time unless slurmctld's own data does.
+// A record that tables lack stays until forget(): `lacking` counts the tables that lacked it in one undisturbed run
+// (an epoch).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/loop.hpp"
+
+namespace bascule::slurm {
+
+// Key, Record, and a test for records that do not leave a table by themselves.
+template <class Key, class Record, bool (*Stays)(const Record&)>
+class MirrorTable final {
+ public:
+  using Ptr = std::shared_ptr<const Record>;
+  struct Change {
+    Ptr before;
+    Ptr after;
+  };
+  struct Entry {
+    TimePoint known_at{};      // when the newest answer about it came in
+    TimePoint confirmed_at{};  // when the newest answer that agrees was asked for
+    std::uint64_t serial = 0;  // of the last table that had it
+    std::uint64_t epoch = 0;   // `lacking` belongs to it
+    std::uint32_t lacking = 0;
+    bool lost = false;  // the last table lacked it
+  };
+
+  const std::unordered_map<Key, Ptr>& records() const noexcept { return records_; }
+  Ptr find(const Key& key) const noexcept {
+    const auto it = records_.find(key);
+    return it == records_.end() ? nullptr : it->second;
+  }
+  const Entry* entry(const Key& key) const noexcept {
+    const auto it = entries_.find(key);
+    return it == entries_.end() ? nullptr : &it->second;
+  }
+  // A word on the record without its details: it exists and is as known.
+  void confirm(const Key& key, TimePoint asked) {
+    const auto it = entries_.find(key);
+    if (it != entries_.end()) it->second.confirmed_at = std::max(it->second.confirmed_at, asked);
+  }
+
+  // One record in full. False when the answer is not surely newer than what is known.
+  bool learn(const Key& key, Record record, TimePoint asked, TimePoint now) {
+    Entry& entry = entries_[key];
+    if (asked < entry.known_at) return false;
+    entry.known_at = now;
+    entry.confirmed_at = std::max(entry.confirmed_at, asked);
+    entry.lacking = 0;
+    entry.lost = false;
+    Ptr& known = records_[key];
+    if (known && *known == record) return true;
+    Ptr before = known;
+    known = std::make_shared<const Record>(std::move(record));
+    changes_.push_back({std::move(before), known});
+    return true;
+  }
+
+  // What a table says. `keyed` holds each record once. Returns false when the table suddenly lacks more than half of
+  // the records that should stay: what it lacks then is marked lost and not counted. Otherwise what it lacks is counted
+  // if `counts`.
+  template <class Keyed>
+  bool take_table(Keyed keyed, TimePoint asked, TimePoint now, std::uint64_t epoch, bool counts) {
+    ++serial_;
+    // Looked at before the rows are taken, which makes everything in them known just now.
+    std::size_t had = 0;
+    std::size_t have = 0;
+    const auto weighs = [&](const Key& key, const Entry& entry) {
+      return !entry.lost && entry.known_at <= asked && Stays(*records_.at(key));
+    };
+    for (const auto& [key, entry] : entries_) had += weighs(key, entry);
+    for (auto& [key, record] : keyed) {
+      const auto it = entries_.find(key);
+      if (it != entries_.end()) have += weighs(key, it->second);
+      learn(key, std::move(record), asked, now);
+      entries_[key].serial = serial_;
+    }
+    const bool sudden = (had - have) * 2 > had;
+    miss(asked, epoch, counts && !sudden);
+    return !sudden;
+  }
+
+  // A table that says it is the same as the one before.
+  void take_same_table(TimePoint asked, std::uint64_t epoch, bool counts) {
+    for (auto& [key, entry] : entries_) {
+      if (entry.known_at > asked) continue;
+      if (!entry.lost) {
+        entry.serial = serial_;
+        entry.confirmed_at = std::max(entry.confirmed_at, asked);
+      }
+    }
+    miss(asked, epoch, counts);
+  }
+
+  // What `tables` tables in a row of this epoch lacked.
+  std::vector<Key> lacking(std::uint64_t epoch, std::uint32_t tables) const {
+    std::vector<Key> keys;
+    for (const auto& [key, entry] : entries_) {
+      if (entry.lost && entry.epoch == epoch && entry.lacking >= tables) keys.push_back(key);
+    }
+    return keys;
+  }
+  // What the last table lacked.
+  const std::vector<Key>& lost() const noexcept { return lost_; }
+
+  void forget(const Key& key) {
+    const auto it = records_.find(key);
+    if (it == records_.end()) return;
+    changes_.push_back({it->second, nullptr});
+    records_.erase(it);
+    entries_.erase(key);
+    std::erase(lost_, key);
+  }
+
+  std::vector<Change> take_changes() { return std::exchange(changes_, {}); }
+  bool has_changes() const noexcept { return !changes_.empty(); }
+
+ private:
+  void miss(TimePoint asked, std::uint64_t epoch, bool counts) {
+    lost_.clear();
+    for (auto& [key, entry] : entries_) {
+      if (entry.serial == serial_ || entry.known_at > asked) continue;
+      entry.lost = true;
+      lost_.push_back(key);
+      if (!counts) continue;
+      if (std::exchange(entry.epoch, epoch) != epoch) entry.lacking = 0;
+      ++entry.lacking;
+    }
+  }
+
+  std::unordered_map<Key, Ptr> records_;
+  std::unordered_map<Key, Entry> entries_;
+  std::vector<Change> changes_;
+  std::uint64_t serial_ = 0;
+  std::vector<Key> lost_;
+};
+
+}  // namespace bascule::slurm

@@ -1,0 +1,167 @@
+#include "slurm/mirror.hpp"
+
+#include <gmock/gmock.h>
+
+#include "slurm/test_support.hpp"
+
+namespace bascule::slurm {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Kind = bascule::testing::FakeSlurmFault::Kind;
+using test::small_job;
+
+struct MirrorTest : ::testing::Test {
+  explicit MirrorTest(bascule::testing::FakeSlurmOptions options = {}) : world(std::move(options)) {
+    world.fake.add_nodes(test::kNodes);
+    mirror = std::make_unique<ClusterMirror>(world.loop, *world.client, MirrorOptions{});
+    mirror->on_job([this](const ClusterMirror::JobChange& change) {
+      const auto& job = change.after ? change.after : change.before;
+      told.push_back(job->id.str() + " " + (change.before ? print(change.before->states) : "-") + " > " +
+                     (change.after ? print(change.after->states) : "-"));
+    });
+    mirror->on_health([this](bool up) { health.push_back(up); });
+  }
+  ~MirrorTest() override {
+    world.fake.set_faults(nullptr);
+    world.run(mirror->stop());
+  }
+  bool wait(const std::function<bool()>& done, Duration limit = 60s) { return world.loop.run_until(done, limit); }
+  void sync() {
+    mirror->start();
+    ASSERT_TRUE(wait([this] { return mirror->synced() && mirror->nodes_synced(); }));
+  }
+
+  test::World world;
+  std::unique_ptr<ClusterMirror> mirror;
+  std::vector<std::string> told;
+  std::vector<bool> health;
+};
+
+TEST_F(MirrorTest, TellsTheLifeOfAJobOnceEachInOrder) {
+  const JobId first = world.fake.submit(small_job());
+  sync();
+  EXPECT_EQ(mirror->nodes().size(), 4u);
+  EXPECT_EQ(mirror->knowledge(first), Knowledge::kPresent);
+  JobDescription job = small_job();
+  job.hold = true;
+  const JobId id = world.fake.submit(job);
+  ASSERT_TRUE(wait([&] { return mirror->job(id) != nullptr; }));
+  JobDescription change;
+  change.hold = false;
+  ASSERT_TRUE(world.fake.model().update_job(world.fake.now(), id, change));
+  ASSERT_TRUE(wait([&] { return mirror->job(id)->states.base == JobState::kRunning; }));
+  EXPECT_EQ(mirror->job(id)->nodes, "x1");
+  ASSERT_TRUE(world.fake.model().cancel(world.fake.now(), id));
+  ASSERT_TRUE(wait([&] { return mirror->job(id)->states.ended(); }));
+  ASSERT_TRUE(wait([&] { return mirror->job(id) == nullptr; }, 10min));
+  EXPECT_EQ(mirror->knowledge(id), Knowledge::kGone);
+  EXPECT_THAT(told, ElementsAre("1 - > RUNNING", "2 - > PENDING", "2 PENDING > RUNNING", "2 RUNNING > CANCELLED",
+                                "2 CANCELLED > -"));
+}
+
+TEST_F(MirrorTest, SeesAPokedStartWithinMilliseconds) {
+  sync();
+  world.loop.advance(2min);
+  JobDescription job = small_job();
+  job.hold = true;
+  const JobId id = world.run(world.client->submit_external(job));
+  mirror->learn(*world.run(world.client->get_job(id)));
+  world.loop.advance(1s);
+  JobDescription change;
+  change.hold = false;
+  ASSERT_TRUE(world.fake.model().update_job(world.fake.now(), id, change));
+  const TimePoint begin = world.loop.now();
+  ASSERT_TRUE(wait([&] { return mirror->job(id)->states.base == JobState::kRunning; }));
+  EXPECT_LE(world.loop.now() - begin, 25ms);
+}
+
+TEST_F(MirrorTest, RestsBelowFortyCallsAMinute) {
+  for (int i = 0; i < 100; ++i) world.fake.submit(small_job());
+  sync();
+  world.loop.advance(1min);
+  world.fake.forget_calls();
+  world.loop.advance(1min);
+  EXPECT_LT(world.fake.all_calls(), 40u);
+}
+
+TEST_F(MirrorTest, ManyChangesAreReadByOneTable) {
+  JobDescription job = small_job();
+  job.hold = true;
+  for (int i = 0; i < 400; ++i) world.fake.submit(job);
+  sync();
+  world.loop.advance(30s);
+  world.fake.forget_calls();
+  for (std::uint32_t id = 1; id <= 400; ++id) ASSERT_TRUE(world.fake.model().cancel(world.fake.now(), JobId{id}));
+  ASSERT_TRUE(wait([&] { return mirror->job(JobId{400})->states.ended() && mirror->job(JobId{1})->states.ended(); }));
+  EXPECT_LT(world.fake.calls("GET job"), 20u);
+  EXPECT_LE(world.fake.calls("GET jobs"), 2u);
+}
+
+TEST_F(MirrorTest, ADeadControllerMakesNothingGone) {
+  const JobId id = world.fake.submit(small_job());
+  sync();
+  world.fake.stop_controller();
+  ASSERT_TRUE(wait([&] { return !mirror->reachable(); }));
+  EXPECT_THAT(mirror->why_unreachable(), HasSubstr("Slurm says"));
+  EXPECT_EQ(mirror->knowledge(id), Knowledge::kUnknown);
+  world.loop.advance(5min);
+  EXPECT_NE(mirror->job(id), nullptr);
+  world.fake.start_controller();
+  ASSERT_TRUE(wait([&] { return mirror->reachable(); }));
+  EXPECT_EQ(mirror->knowledge(id), Knowledge::kPresent);
+  EXPECT_THAT(health, ElementsAre(true, false, true));
+}
+
+TEST_F(MirrorTest, AFreshControllerIsBelievedOnlyAfterAWhile) {
+  const JobId id = world.fake.submit(small_job());
+  sync();
+  const TimePoint trusted = mirror->full_as_of();
+  world.fake.model().lose_state(world.fake.now(), true, true);
+  world.loop.advance(9s);
+  EXPECT_NE(mirror->job(id), nullptr);
+  EXPECT_EQ(mirror->full_as_of(), trusted);
+  ASSERT_TRUE(wait([&] { return mirror->job(id) == nullptr; }, 2min));
+  EXPECT_GT(mirror->full_as_of(), trusted);
+}
+
+TEST_F(MirrorTest, NoisesAreNotAbsence) {
+  const JobId id = world.fake.submit(small_job());
+  sync();
+  for (const Kind kind : {Kind::kDoneThenEmpty, Kind::kDoneThenHalf, Kind::kHtml404, Kind::kRefuseConnection}) {
+    world.fake.set_faults([kind](const net::ServerRequest&) { return bascule::testing::FakeSlurmFault{.kind = kind}; });
+    world.loop.advance(1min);
+    EXPECT_NE(mirror->job(id), nullptr);
+    EXPECT_EQ(mirror->knowledge(id), Knowledge::kUnknown);
+    world.fake.set_faults(nullptr);
+    ASSERT_TRUE(wait([&] { return mirror->reachable(); }));
+  }
+  EXPECT_THAT(told, ElementsAre("1 - > RUNNING"));
+}
+
+TEST_F(MirrorTest, NextFullIsAskedForAfterTheCall) {
+  sync();
+  world.loop.advance(5s);
+  const TimePoint begin = world.loop.now();
+  EXPECT_TRUE(world.run(mirror->next_full({}, begin + 10s)));
+  EXPECT_GE(mirror->full_as_of(), begin);
+  EXPECT_LE(world.loop.now() - begin, 200ms);
+  world.fake.stop_controller();
+  EXPECT_FALSE(world.run(mirror->next_full({}, world.loop.now() + 3s)));
+  world.fake.start_controller();
+}
+
+TEST_F(MirrorTest, AsksDirectly) {
+  const JobId id = world.fake.submit(small_job());
+  sync();
+  ASSERT_TRUE(world.fake.model().cancel(world.fake.now(), id));
+  EXPECT_TRUE(world.run(mirror->ask(id, {}))->states.ended());
+  EXPECT_TRUE(mirror->job(id)->states.ended());
+  EXPECT_EQ(mirror->confirmed_at(id), world.loop.now());
+  EXPECT_EQ(world.run(mirror->ask(JobId{77}, {})), std::nullopt);
+}
+
+}  // namespace
+}  // namespace bascule::slurm
