@@ -253,8 +253,7 @@ class Client final : public Transport {
       socket = co_await dial_tcp(loop_, first.host, first.port, deadline, stop);
     }
     std::shared_ptr<const TlsContext> context;
-    // What goes wrong with a file is in the error of the next handshake too.
-    if (tls_) context = tls_->current([](const std::string&) {});
+    if (tls_) context = tls_->current();
     const std::string peer = first.scheme == "unix" ? first.path : bracketed(first.host) + ":" + first.port;
     auto connection =
         std::make_unique<Connection>(Stream(loop_, std::move(socket), peer), options_.max_header, context);
@@ -286,7 +285,7 @@ class Client final : public Transport {
   // The most recently used connection that is still good, or null.
   std::unique_ptr<Connection> take(bool repeatable) {
     const TimePoint oldest = loop_.now() - options_.idle_timeout;
-    const TlsContext* context = tls_ ? tls_->current([](const std::string&) {}).get() : nullptr;
+    const TlsContext* context = tls_ ? tls_->current().get() : nullptr;
     std::unique_ptr<Connection> chosen;
     for (auto it = idle_.begin(); it != idle_.end() && !chosen;) {
       Connection& connection = **it;

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "base/async.hpp"
+#include "base/log.hpp"
 #include "net/dial.hpp"
 #include "net/server_connection.hpp"
 
@@ -21,7 +22,8 @@ namespace bascule::net {
 namespace {
 
 constexpr Duration kNoDescriptors = std::chrono::milliseconds(50);  // pause when the process has none left
-constexpr Duration kUnwind = std::chrono::milliseconds(100);        // for handlers told to stop at the end of a drain
+constexpr Duration kLogEvery = std::chrono::seconds(10);
+constexpr Duration kUnwind = std::chrono::milliseconds(100);  // for handlers told to stop at the end of a drain
 
 struct Address {
   sockaddr_storage storage{};
@@ -197,6 +199,7 @@ class SocketServer final : public Server {
       } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
         co_await listener_.readable(TimePoint::max(), stop);
       } else if (errno != EINTR && errno != ECONNABORTED && errno != EPROTO) {
+        log::limited(log::Level::kError, kLogEvery, "cannot accept connections", {{"error", std::strerror(errno)}});
         finish_oldest_idle();
         co_await sleep_for(loop_, kNoDescriptors, stop);
       }
@@ -206,7 +209,7 @@ class SocketServer final : public Server {
 
   void add(Socket socket, std::string peer) {
     std::shared_ptr<const TlsContext> context;
-    if (tls_) context = tls_->current([](const std::string&) {});
+    if (tls_) context = tls_->current();
     auto connection = std::make_unique<ServerConnection>(loop_, options_, handler_, std::move(socket), std::move(peer),
                                                          std::move(context));
     ServerConnection& added = *connection;

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <optional>
 
+#include "base/log.hpp"
 #include "net/serving.hpp"
 
 namespace bascule::net {
@@ -70,8 +71,9 @@ void ServerConnection::kill() {
 Task<> ServerConnection::run() {
   try {
     co_await serve_all();
-  } catch (const Error&) {
-    // The client has gone, or was cut off.
+  } catch (const Error& e) {
+    // The client has gone, or was cut off; only that its handshake failed may be news to somebody.
+    if (first_ && tls_) log::limited(log::Level::kInfo, std::chrono::seconds(10), "a client was lost", {{"error", e}});
   }
   stream_.close();
   changed_();
@@ -189,7 +191,8 @@ Task<bool> ServerConnection::answer(const ServerRequest& request, ServerResponse
   std::string head;
   try {
     head = answer_head(response.status, response.headers, framed.framing, loop_.wall());
-  } catch (const std::invalid_argument&) {
+  } catch (const std::invalid_argument& e) {
+    log::error("an answer cannot be sent", {{"target", request.target}, {"error", e}});
     response = ServerResponse{.status = 500, .headers = {}, .body = "internal error\n", .stream = nullptr};
     framed = frame(request, response, false, version);
     head = answer_head(response.status, response.headers, framed.framing, loop_.wall());
@@ -246,8 +249,9 @@ Task<> ServerConnection::write_stream(const ServerResponse& response, bool chunk
   try {
     co_await response.stream(sink, finish_.get_token());
     whole = !sink.broken();
-  } catch (const std::exception&) {
-    // The cut says it.
+  } catch (const std::exception& e) {
+    // The client learns it from the cut.
+    if (!gone_.stop_requested()) log::warning("a streamed answer failed", {{"peer", stream_.peer()}, {"error", e}});
   }
   if (!whole) {
     stream_.abort();

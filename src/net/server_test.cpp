@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "base/log.hpp"
 #include "net/test_support.hpp"
 
 namespace bascule::net {
@@ -120,7 +121,8 @@ TEST_F(ServerTest, ServesWhatTheClientAsks) {
   drain(*server);
 }
 
-TEST_F(ServerTest, AnExceptionIs500WithoutDetails) {
+TEST_F(ServerTest, AnExceptionIs500WithoutDetailsAndALogLine) {
+  const log::Capture captured;
   const auto server = start();
   const auto c = client(*server);
   for (const char* target : {"/throw", "/bad-header", "/status?code=42"}) {
@@ -128,6 +130,8 @@ TEST_F(ServerTest, AnExceptionIs500WithoutDetails) {
     EXPECT_EQ(out.status(), 500) << target;
     EXPECT_EQ(out.body, "internal error\n");
   }
+  EXPECT_EQ(captured.count("secret"), 1U);
+  EXPECT_EQ(captured.lines().size(), 3U);
   drain(*server);
 }
 

@@ -14,6 +14,8 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "base/log.hpp"
+
 namespace bascule::net {
 
 namespace {
@@ -359,7 +361,7 @@ std::shared_ptr<const TlsContext> TlsSource::load() const {
                            .server = parts_.server});
 }
 
-const std::shared_ptr<const TlsContext>& TlsSource::current(const std::function<void(const std::string&)>& complain) {
+const std::shared_ptr<const TlsContext>& TlsSource::current() {
   const TimePoint now = clock_.now();
   if (now < next_look_) return context_;
   next_look_ = now + std::chrono::seconds(1);
@@ -368,12 +370,15 @@ const std::shared_ptr<const TlsContext>& TlsSource::current(const std::function<
   if (stamps == used_ || (refused_ && stamps == *refused_)) return context_;
   try {
     context_ = load();
-    used_ = stamps;
-    refused_.reset();
   } catch (const std::exception& e) {
     refused_ = stamps;
-    complain(std::string(e.what()) + "; the previous one stays in use");
+    log::warning("changed certificate files cannot be used; what was loaded before stays in use", {{"error", e}});
+    return context_;
   }
+  used_ = stamps;
+  refused_.reset();
+  log::info("certificate files have changed and are in use",
+            {{"certificate", parts_.certificate.file}, {"ca", parts_.ca.file}});
   return context_;
 }
 

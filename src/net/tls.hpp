@@ -2,8 +2,8 @@
 // TLS 1.2 and up; ALPN http/1.1; no renegotiation.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -77,9 +77,8 @@ class TlsSource final {
   };
   // Throws std::invalid_argument when what is there now cannot be used.
   TlsSource(Parts parts, const Clock& clock);
-  // Looks at the files at most once a second. Never throws: a broken new state keeps the old context, and `complain`
-  // is called once with the reason.
-  const std::shared_ptr<const TlsContext>& current(const std::function<void(const std::string&)>& complain);
+  // Looks at the files at most once a second. A broken new state keeps the old context and is logged once.
+  const std::shared_ptr<const TlsContext>& current();
 
  private:
   // Identity of the bytes behind a path; Kubernetes swaps symlinks, so it is that of the file at their end.
