@@ -6,6 +6,7 @@ import time
 
 from kubernetes import client, config, watch
 from kubernetes.client.rest import ApiException
+from urllib3.exceptions import HTTPError
 
 from objects import LABEL_JOB_ID, NAMESPACE
 
@@ -76,27 +77,34 @@ def absent_is_none(call):
 
 
 class PodWatch:
-    """Records when each pod of a namespace was first seen, got its Slurm job id, and was bound (time.monotonic())."""
+    """Records when each pod of a namespace was first seen and was bound (time.monotonic()), and its Slurm job id."""
 
     def __init__(self, core, namespace=NAMESPACE):
         self.core, self.namespace = core, namespace
-        self.seen, self.labelled, self.bound, self.job_ids = {}, {}, {}, {}
-        self.watch, self.thread = watch.Watch(), threading.Thread(target=self._run, daemon=True)
+        self.seen, self.bound, self.job_ids = {}, {}, {}
+        self.watch, self.stopped = watch.Watch(), False
+        self.thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self):
         self.thread.start()
         return self
 
     def __exit__(self, *_):
+        self.stopped = True
         self.watch.stop()
 
     def _run(self):
-        for event in self.watch.stream(self.core.list_namespaced_pod, self.namespace, timeout_seconds=600):
-            now, pod = time.monotonic(), event["object"]
-            name = pod.metadata.name
-            self.seen.setdefault(name, now)
-            if job_id := (pod.metadata.labels or {}).get(LABEL_JOB_ID):
-                self.labelled.setdefault(name, now)
-                self.job_ids[name] = int(job_id)
-            if pod.spec.node_name:
-                self.bound.setdefault(name, now)
+        while not self.stopped:
+            try:
+                for event in self.watch.stream(self.core.list_namespaced_pod, self.namespace, timeout_seconds=60):
+                    self._note(event["object"], time.monotonic())
+            except (HTTPError, ApiException):  # cut: the next one begins with a list
+                pass
+
+    def _note(self, pod, now):
+        name = pod.metadata.name
+        self.seen.setdefault(name, now)
+        if job_id := (pod.metadata.labels or {}).get(LABEL_JOB_ID):
+            self.job_ids[name] = int(job_id)
+        if pod.spec.node_name:
+            self.bound.setdefault(name, now)

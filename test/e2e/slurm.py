@@ -28,7 +28,7 @@ class Slurm:
         return subprocess.run([self.devcluster, "slurmexec", *args], check=True, capture_output=True, text=True).stdout
 
     def squeue(self):
-        return self.command("squeue", "-a", "-o", "%.6i %.12P %.24j %.10u %.12T %.8M %.6D %.10p %R")
+        return self.command("squeue", "-a", "-o", "%.6i %.12P %.24j %.10u %.12T %.8M %.6D %.10Q %R")
 
     def scontrol(self, *args):
         return self.command("scontrol", *args)

@@ -2,6 +2,7 @@
 //
 //	oracle schema    prints the table of src/json/strategic_types.cpp: which fields of which types merge, and how
 //	oracle answer    reads cases, one JSON object a line, and writes each with the libraries' answers added
+//	oracle yaml      reads YAML texts, one JSON string a line, and writes what kubectl makes of each
 package main
 
 import (
@@ -104,10 +105,12 @@ func main() {
 	switch mode {
 	case "schema":
 		printSchema(os.Stdout)
+	case "yaml":
+		err = answerYAML()
 	case "answer":
 		err = answerCases()
 	default:
-		err = fmt.Errorf("usage: oracle schema|answer")
+		err = fmt.Errorf("usage: oracle schema|answer|yaml")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "oracle:", err)
