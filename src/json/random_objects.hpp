@@ -253,6 +253,8 @@ class Objects final {
         const std::size_t index = pick(array->size() - 1);
         at = &(*array)[index];
         out += "/" + std::to_string(index);
+      } else if (!at->is_structured() && !one_in(10)) {
+        return out;
       } else {
         return out + (at->is_array() ? (one_in(2) ? "/-" : "/" + std::to_string(pick(5))) : "/" + std::string("new"));
       }

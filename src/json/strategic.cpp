@@ -119,7 +119,10 @@ bool obey_directives(Array& items, Array& patch, const std::string& merge_key, L
 Array merge_keyed(Array items, Array patch, const StrategicField& field, LiveOrder& live) {
   const std::string& key = field.merge_key;
   if (key.empty()) refuse("a list of objects without a merge key cannot be merged");
-  if (obey_directives(items, patch, key, live)) return arrange(std::move(patch), {}, identities(patch, key), key);
+  if (obey_directives(items, patch, key, live)) {
+    const std::vector<std::string> own_order = identities(patch, key);
+    return arrange(std::move(patch), {}, own_order, key);
+  }
 
   std::unordered_map<std::string, std::size_t> places;
   std::vector<std::string> before = identities(items, key);
@@ -184,8 +187,10 @@ void check_order(const Array& patch, const Array& order, const std::string& merg
   for (const Value& item : patch) {
     const Object* object = item.if_object();
     if (!merge_key.empty() && !object) refuse(fmt::format("an item is not an object: {}", dump(item)));
-    if (object && object->contains(kPatch)) continue;
+    const Value* directive = object ? object->if_contains(kPatch) : nullptr;
+    if (directive && *directive == "delete") continue;
     if (at == order.end()) refuse("the items of the patch are not in the order of $setElementOrder");
+    if (directive) continue;
     const std::string id = identity(item, merge_key);
     while (at != order.end() && identity(*at, merge_key) != id) ++at;
     if (at++ == order.end()) refuse("the items of the patch are not in the order of $setElementOrder");

@@ -26,7 +26,7 @@ struct ParseLimits {
 };
 
 // Strict RFC 8259, UTF-8 checked; of a repeated key the last wins, as in Go. Integers are exact in int64 and uint64,
-// other numbers are double. Throws ParseError, or LimitError.
+// other numbers are double, to one unit in the last place. Throws ParseError, or LimitError.
 Value parse(std::string_view text, ParseLimits limits = {});
 
 // Compact, keys in their order. Numbers are written as Go writes them (1, not 1E0), so that the API server can read an

@@ -1,0 +1,141 @@
+#include "json/hot.hpp"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+namespace bascule::json {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Reads a as what `read` makes of it.
+template <class Read>
+auto read_a(std::string_view text, Read read) {
+  decltype(read(std::declval<hot::Value>())) out{};
+  hot::parse(text, [&](std::string_view key, hot::Value value) {
+    if (key == "a") out = read(value);
+  });
+  return out;
+}
+
+const auto as_string = [](hot::Value v) {
+  const auto text = v.string();
+  return text ? std::optional<std::string>(*text) : std::nullopt;
+};
+const auto as_integer = [](hot::Value v) { return v.integer(); };
+const auto as_scalar = [](hot::Value v) { return std::string(v.scalar().value_or("none")); };
+const auto as_raw = [](hot::Value v) { return std::string(v.raw()); };
+
+TEST(Hot, ReadsScalars) {
+  EXPECT_EQ(read_a(R"({"b":[1,{"a":2}],"a":"x\n\u00e9"})", as_string), "x\né");
+  EXPECT_EQ(read_a(R"({"a":-42})", as_integer), -42);
+  EXPECT_EQ(read_a(R"({"a":3.0})", as_integer), 3);
+  EXPECT_EQ(read_a(R"({"a":1e3})", as_integer), 1000);
+  EXPECT_EQ(read_a(R"({"a":true})", [](hot::Value v) { return v.boolean(); }), true);
+  EXPECT_EQ(read_a(R"({"a":1.5})", [](hot::Value v) { return v.real(); }), 1.5);
+}
+
+TEST(Hot, NullAndAbsentAreAlike) {
+  for (const std::string_view text : {R"({"a":null})", R"({"b":1})", "{}"}) {
+    EXPECT_EQ(read_a(text, as_string), std::nullopt);
+    EXPECT_EQ(read_a(text, as_integer), std::nullopt);
+    EXPECT_EQ(read_a(text, [](hot::Value v) { return v.boolean(); }), std::nullopt);
+  }
+  int calls = 0;
+  hot::parse(R"({"a":null,"b":null})", [&](std::string_view key, hot::Value value) {
+    if (key == "a") value.items([&](hot::Value) { ++calls; });
+    if (key == "b") value.fields([&](std::string_view, hot::Value) { ++calls; });
+  });
+  EXPECT_EQ(calls, 0);
+}
+
+TEST(Hot, ReadsTextOfQuantitiesAndRawParts) {
+  EXPECT_EQ(read_a(R"({"a":"100m"})", as_scalar), "100m");
+  EXPECT_EQ(read_a(R"({"a": 2 })", as_scalar), "2");
+  EXPECT_EQ(read_a(R"({"a":1.50,"b":1})", as_scalar), "1.50");
+  EXPECT_EQ(read_a(R"({"a":null})", as_scalar), "none");
+  EXPECT_EQ(read_a(R"({"a": {"x": [1, "}"] } ,"b":2})", as_raw), R"({"x": [1, "}"] })");
+  EXPECT_EQ(read_a(R"({"a": [1,2] })", as_raw), "[1,2]");
+  EXPECT_EQ(read_a(R"({"a": "x\"y" })", as_raw), R"("x\"y")");
+}
+
+TEST(Hot, WalksNested) {
+  std::vector<std::string> seen;
+  hot::parse(R"({"l":[{"n":"x","skip":{"deep":[[]]}},{"n":"y"}],"m":{"k":"v"},"z":1})",
+             [&](std::string_view key, hot::Value value) {
+               if (key == "l") {
+                 value.items([&](hot::Value item) {
+                   item.fields([&](std::string_view name, hot::Value v) {
+                     if (name == "n") seen.push_back(v.path() + "=" + std::string(*v.string()));
+                   });
+                 });
+               } else if (key == "m") {
+                 value.fields([&](std::string_view name, hot::Value v) {
+                   seen.push_back(std::string(name) + "=" + std::string(*v.string()));
+                 });
+               }
+             });
+  EXPECT_THAT(seen, ElementsAre("l[0].n=x", "l[1].n=y", "k=v"));
+}
+
+template <class Error, class Read>
+std::string error_of(std::string_view text, Read read) {
+  try {
+    hot::parse(text, [&](std::string_view, hot::Value value) { read(value); });
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(Hot, WrongKindNamesThePath) {
+  EXPECT_EQ(error_of<ShapeError>(R"({"a":5})", as_string), "a: expected a string");
+  EXPECT_EQ(error_of<ShapeError>(R"({"a":"5"})", as_integer), "a: expected an integer");
+  EXPECT_EQ(error_of<ShapeError>(R"({"a":1.5})", as_integer), "a: expected an integer");
+  EXPECT_EQ(error_of<ShapeError>(R"({"a":99999999999999999999})", as_integer), "a: expected an integer");
+  EXPECT_EQ(error_of<ShapeError>(R"({"a":{}})", as_integer), "a: expected an integer");
+  EXPECT_EQ(error_of<ShapeError>(R"({"a":[]})", as_scalar), "a: expected a string or a number");
+  EXPECT_EQ(error_of<ShapeError>(R"({"a":[1,"x"]})", [](hot::Value v) { v.items([](hot::Value i) { i.integer(); }); }),
+            "a[1]: expected an integer");
+  EXPECT_EQ(error_of<ShapeError>(R"({"a":"x"})", [](hot::Value v) { v.fields([](std::string_view, hot::Value) {}); }),
+            "a: expected an object");
+  EXPECT_EQ(error_of<ShapeError>("[1]", as_string), "the document: expected an object");
+}
+
+TEST(Hot, BrokenTextIsAParseError) {
+  const auto deep = [](hot::Value v) { v.fields([](std::string_view, hot::Value w) { w.string(); }); };
+  for (const std::string_view bad : {"", "{", R"({"a")", R"({"a":)", R"({"a":{"b":"c})", R"({"a":{"b":"c"})",
+                                     R"({"a":{}} x)", R"({"a":{"b" "c"}})", "{\"a\":{\"b\":\"\xff\"}}"}) {
+    EXPECT_THAT(error_of<ParseError>(bad, deep), HasSubstr("not JSON")) << bad;
+  }
+}
+
+// The parser must be usable after every kind of failure.
+TEST(Hot, ParserSurvivesErrors) {
+  hot::Parser parser;
+  const auto ignore = [](std::string_view, hot::Value) {};
+  EXPECT_THROW(parser.parse("{", ignore), ParseError);
+  EXPECT_THROW(parser.parse(R"({"a":1})", [](std::string_view, hot::Value v) { v.string(); }), ShapeError);
+  EXPECT_THROW(parser.parse(R"({"a":1})", [](std::string_view, hot::Value v) { v.refuse("better"); }), ShapeError);
+  std::int64_t a = 0;
+  parser.parse(R"({"a":1})", [&](std::string_view, hot::Value v) { a = *v.integer(); });
+  EXPECT_EQ(a, 1);
+}
+
+TEST(Hot, ReadsWhatTheSplitterCut) {
+  ListSplitter splitter;
+  const std::string text = R"({"items":[{"name":"a"},{"name":"b"}]})";
+  splitter.feed(text);
+  std::string names;
+  hot::Parser parser;
+  while (const auto item = splitter.next()) {
+    parser.parse_padded(*item, [&](std::string_view, hot::Value v) { names += *v.string(); });
+  }
+  EXPECT_EQ(names, "ab");
+}
+
+}  // namespace
+}  // namespace bascule::json
