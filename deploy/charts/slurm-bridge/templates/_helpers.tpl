@@ -1,0 +1,229 @@
+{{- define "slurm-bridge.name" -}}
+{{- coalesce .Values.fullnameOverride .Values.nameOverride .Chart.Name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "slurm-bridge.namespace" -}}
+{{- default .Release.Namespace .Values.namespaceOverride -}}
+{{- end -}}
+
+{{/* The name of a component's objects; the scheduler's follows its scheduler name. Call with (dict "root" $ "component" C). */}}
+{{- define "slurm-bridge.component" -}}
+{{- if eq .component "scheduler" -}}
+{{- .root.Values.schedulerConfig.schedulerName -}}
+{{- else -}}
+{{- printf "%s-%s" (include "slurm-bridge.name" .root | trunc 50 | trimSuffix "-") .component -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "slurm-bridge.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "slurm-bridge.component" . }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- end -}}
+
+{{- define "slurm-bridge.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+app.kubernetes.io/component: {{ .component }}
+{{ include "slurm-bridge.selectorLabels" . }}
+{{- end -}}
+
+{{/* metadata of an object of a component, at two spaces */}}
+{{- define "slurm-bridge.metadata" -}}
+metadata:
+  name: {{ include "slurm-bridge.component" . }}
+  namespace: {{ include "slurm-bridge.namespace" .root }}
+  labels:
+    {{- include "slurm-bridge.labels" . | nindent 4 }}
+{{- end -}}
+
+{{- define "slurm-bridge.clusterMetadata" -}}
+metadata:
+  name: {{ include "slurm-bridge.component" . }}
+  labels:
+    {{- include "slurm-bridge.labels" . | nindent 4 }}
+{{- end -}}
+
+{{/* The configuration file: one text for all processes, so that one checksum restarts them all. */}}
+{{- define "slurm-bridge.config" -}}
+{{- $admission := .Values.admission -}}
+schedulerName: {{ .Values.schedulerConfig.schedulerName | quote }}
+slurmRestApi: {{ .Values.sharedConfig.slurmRestApi | quote }}
+{{- if $admission.managedNamespaceSelector }}
+managedNamespaceSelector:
+  {{- toYaml $admission.managedNamespaceSelector | nindent 2 }}
+{{- else }}
+managedNamespaces: {{ toJson ($admission.managedNamespaces | default list) }}
+{{- end }}
+mcsLabel: {{ .Values.schedulerConfig.mcsLabel | quote }}
+partition: {{ .Values.schedulerConfig.partition | quote }}
+{{- $ns := include "slurm-bridge.namespace" . }}
+trustedUsers:
+  {{- range $component := list "scheduler" "controllers" }}
+  - {{ printf "system:serviceaccount:%s:%s" $ns (include "slurm-bridge.component" (dict "root" $ "component" $component)) | quote }}
+  {{- end }}
+  {{- range $admission.trustedUsers }}
+  - {{ . | quote }}
+  {{- end }}
+{{- end -}}
+
+{{/* "true" or "false": asked for, or needed because there are several. Call with (dict "replicas" N "asked" B). */}}
+{{- define "slurm-bridge.leaderElect" -}}
+{{- or .asked (gt (int .replicas) 1) -}}
+{{- end -}}
+
+{{/* The container of a component. Call with (dict "root" $ "component" C "values" V "args" LIST "slurm" B "ports" DICT). */}}
+{{- define "slurm-bridge.container" -}}
+name: {{ .component }}
+image: {{ printf "%s:%s" .values.image.repository (.values.image.tag | default .root.Chart.AppVersion) | quote }}
+imagePullPolicy: {{ .values.image.pullPolicy }}
+args:
+  - {{ .component }}
+  - --config=/etc/slurm-bridge/config.yaml
+  - --metrics-bind-address=:8080
+  - --health-probe-bind-address=:8081
+  - {{ printf "--zap-log-level=%v" (ternary "info" .values.verbosity (kindIs "invalid" .values.verbosity)) | quote }}
+  {{- range .args }}
+  - {{ . | quote }}
+  {{- end }}
+{{- if .slurm }}
+env:
+  - name: SLURM_JWT_FILE
+    value: /var/run/secrets/slurm/auth-token
+  - name: POD_NAME
+    valueFrom: {fieldRef: {fieldPath: metadata.name}}
+  - name: POD_NAMESPACE
+    valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+{{- end }}
+ports:
+  {{- if eq .component "admission" }}
+  - {name: https, containerPort: 9443, protocol: TCP}
+  {{- end }}
+  - {name: metrics, containerPort: 8080, protocol: TCP}
+  - {name: health, containerPort: 8081, protocol: TCP}
+startupProbe:
+  httpGet: {path: /healthz, port: health}
+  periodSeconds: 1
+  failureThreshold: 60
+livenessProbe:
+  httpGet: {path: /healthz, port: health}
+  periodSeconds: 10
+  timeoutSeconds: 5
+readinessProbe:
+  httpGet: {path: /readyz, port: health}
+  periodSeconds: 5
+  timeoutSeconds: 5
+{{- with .values.resources }}
+resources:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  privileged: false
+  capabilities: {drop: [ALL]}
+volumeMounts:
+  - {name: config, mountPath: /etc/slurm-bridge, readOnly: true}
+  {{- if .slurm }}
+  - {name: slurm-jwt, mountPath: /var/run/secrets/slurm, readOnly: true}
+  {{- end }}
+  {{- if eq .component "admission" }}
+  - {name: certificates, mountPath: /tmp/k8s-webhook-server/serving-certs, readOnly: true}
+  {{- end }}
+{{- end -}}
+
+{{/* The Deployment of a component. As above, with "replicas" and "elects" (leader election: several may run at once). */}}
+{{- define "slurm-bridge.deployment" -}}
+apiVersion: apps/v1
+kind: Deployment
+{{ include "slurm-bridge.metadata" . }}
+spec:
+  replicas: {{ .replicas }}
+  {{- if not .elects }}
+  # Without leader election the old one must be gone before the new one starts.
+  strategy: {type: Recreate}
+  {{- end }}
+  selector:
+    matchLabels:
+      {{- include "slurm-bridge.selectorLabels" . | nindent 6 }}
+  template:
+    metadata:
+      labels:
+        {{- include "slurm-bridge.labels" . | nindent 8 }}
+      annotations:
+        kubectl.kubernetes.io/default-container: {{ .component }}
+        checksum/config: {{ include "slurm-bridge.config" .root | sha256sum }}
+    spec:
+      serviceAccountName: {{ include "slurm-bridge.component" . }}
+      {{- with .root.Values.imagePullSecrets }}
+      imagePullSecrets:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .values.priorityClassName }}
+      priorityClassName: {{ . }}
+      {{- end }}
+      {{- with .values.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .values.affinity }}
+      affinity:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .values.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      securityContext:
+        runAsNonRoot: true
+        runAsUser: 65532
+        runAsGroup: 65532
+        fsGroup: 65532
+        seccompProfile: {type: RuntimeDefault}
+      containers:
+        -
+          {{- include "slurm-bridge.container" . | nindent 10 }}
+      volumes:
+        - name: config
+          configMap: {name: {{ include "slurm-bridge.name" .root }}-config}
+        {{- if .slurm }}
+        - name: slurm-jwt
+          secret:
+            secretName: {{ .root.Values.sharedConfig.slurmJwtSecret }}
+            defaultMode: 0440
+            items: [{key: auth-token, path: auth-token}]
+        {{- end }}
+        {{- if eq .component "admission" }}
+        - name: certificates
+          secret:
+            secretName: {{ include "slurm-bridge.component" . }}
+            defaultMode: 0440
+            items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}]
+        {{- end }}
+{{- end -}}
+
+{{/* A budget that never blocks a drain for good: at least one pod may always go. */}}
+{{- define "slurm-bridge.pdb" -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ include "slurm-bridge.name" .root }}-{{ .component }}
+  namespace: {{ include "slurm-bridge.namespace" .root }}
+  labels:
+    {{- include "slurm-bridge.labels" . | nindent 4 }}
+spec:
+  {{- $min := .values.pdb.minAvailable }}
+  {{- $max := .values.pdb.maxUnavailable }}
+  {{- $given := not (kindIs "invalid" $max) }}
+  {{- $fits := and (not (kindIs "invalid" $min)) (or (kindIs "string" $min) (lt (int $min) (int .replicas))) }}
+  {{- if and $given (ne (toString $max) "0") (ne (toString $max) "0%") }}
+  maxUnavailable: {{ $max }}
+  {{- else if and (not $given) $fits }}
+  minAvailable: {{ $min }}
+  {{- else }}
+  maxUnavailable: 1
+  {{- end }}
+  selector:
+    matchLabels:
+      {{- include "slurm-bridge.selectorLabels" . | nindent 6 }}
+{{- end -}}
