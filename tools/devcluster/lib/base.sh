@@ -20,7 +20,7 @@ duration() { if [ "$1" -ge 60 ]; then printf '%dm%02ds' $(($1 / 60)) $(($1 % 60)
 long_step() {
   local what=$1 usually=$2 log=$3 pid began=$SECONDS said=$SECONDS rc=0; shift 3
   say "$what ... (usually $usually; log $log)"
-  set -m; ("$@") >"$log" 2>&1 </dev/null 8>&- & pid=$!; set +m
+  set -m; ("$@") >"$log" 2>&1 </dev/null 7>&- 8>&- & pid=$!; set +m
   trap 'kill -TERM -- -'$pid' 2>/dev/null; say "interrupted; run the same command again, it goes on where it was"; exit 130' INT TERM
   while kill -0 $pid 2>/dev/null; do
     sleep 0.5

@@ -67,6 +67,9 @@ build_images() {
 
 cmd_build() {
   mkdir -p "$CACHE"/{log,stamps,tmp} "$BIN"
+  # clusters of different names share the cache
+  exec 7>"$CACHE/lock"
+  flock -n 7 || { say "another build is at work in $CACHE, waiting for it"; flock 7; }
   need_packages
   local v=k8s.io/component-base/version k=k8s.io/kubernetes/cmd
   go_set kube "Kubernetes 1.36.3 (6 programs)" "6-8 min" "-X $v.gitVersion=v1.36.3 -X $v.gitMajor=1 -X $v.gitMinor=36" \
@@ -81,6 +84,7 @@ cmd_build() {
   fi
   slurm_tree 26
   local extra; for extra in "$@"; do
-    case $extra in slurm24) slurm_tree 24 ;; *) die "build knows 'slurm24', not '$extra'" ;; esac
+    case $extra in slurm24) slurm_tree 24 ;; slurm26) ;; *) die "build knows 'slurm24', not '$extra'" ;; esac
   done
+  exec 7>&-
 }

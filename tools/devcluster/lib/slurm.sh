@@ -129,7 +129,8 @@ cmd_slurm() {
     esac
   done
   [[ $slurmds =~ ^[0-9]+$ ]] || die "--slurmd how many? not '$slurmds'"
-  slurm_tree "$version"
+  case $version in 24 | 26) ;; *) die "Slurm 26 (26.05) and 24 (24.11) are known, not '$version'" ;; esac
+  [ -d "$CACHE/slurm$version" ] || cmd_build "slurm$version"
   want=$(printf '%s\n' "$version" "$slurmds" "$@")
   if [ -e "$STATE/slurm/wanted" ] && [ "$(cat "$STATE/slurm/wanted")" = "$want" ]; then
     box_pid >/dev/null 2>&1 || { say "Slurm was not running: starting it with its saved state"; start_box "$CACHE/slurm$version"; }
