@@ -55,6 +55,7 @@ struct CallReport {
 struct ClientOptions {
   std::string user_agent = "bascule";
   TokenSource token = nullptr;
+  std::string authorization = {};               // a fixed Authorization header, where `token` is not set
   Duration timeout = std::chrono::seconds(30);  // of one call, waiting for flow control included
   double qps = 0;                               // 0: no limit of our own; the server's priority and fairness rules
   int burst = 0;
@@ -92,7 +93,7 @@ class Client final {
                                       DeleteOptions options = {}, std::stop_token stop = {});
   // Any path: /version, /apis, /readyz ... The body as text; throws by status like the others.
   Task<std::string> raw(std::string path, std::stop_token stop = {});
-  // For reflectors: the head has arrived and its status is 200.
+  // For reflectors: the head has arrived and its status is 200. `deadline` is the head's.
   Task<net::StreamResponse> open(std::string target, TimePoint deadline, std::stop_token stop);
 
   Loop& loop() noexcept { return loop_; }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "base/loop.hpp"
 
@@ -70,5 +71,20 @@ struct Unreachable final : Error {
 struct Malformed final : Error {
   using Error::Error;
 };
+
+// What an answer that is no success says: the Status object of its body where there is one, else the HTTP status alone.
+struct Status {
+  int code = 0;  // HTTP status, or the Status object's code in a watch's ERROR event
+  std::string reason = {};
+  std::string message = {};
+  std::optional<Duration> retry_after = {};  // the header Retry-After, or details.retryAfterSeconds
+  bool from_server = false;                  // the body was a Status: the API server itself speaks
+  bool about_object = false;                 // it names the object or kind it is about
+  bool version_too_large = false;            // the resourceVersion asked for is newer than what the server has
+};
+// `retry_after` is the header's value, empty when absent. Any body is taken; what is no Status is quoted in part.
+Status read_status(int code, std::string_view retry_after, std::string_view body);
+// Throws the type that fits. `doing` begins the sentence: "getting pods a/b".
+[[noreturn]] void throw_status(std::string_view doing, const Status& status);
 
 }  // namespace bascule::kube
