@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "base/log.hpp"
 #include "json/error.hpp"
 #include "slurm/answer.hpp"
 #include "slurm/decode.hpp"
@@ -254,7 +255,17 @@ Task<JobId> Client::submit_external(JobDescription job, std::stop_token stop) {
   const Answer answer = co_await impl_->call(ask, stop);
   if (answer.status >= 300 && !looks_like_json(answer.body)) require_good(ask.name, answer);
   const Envelope envelope = read(ask.name, answer, decode_envelope);
-  if (envelope.job_id != 0) co_return JobId{envelope.job_id};
+  if (envelope.job_id != 0) {
+    // Slurm may complain and submit all the same: the id decides.
+    if (!envelope.errors.empty()) {
+      log::warning("Slurm complained about a job that it took", {{"job", JobId{envelope.job_id}},
+                                                                 {"name", job.name.value_or("")},
+                                                                 {"http", answer.status},
+                                                                 {"number", envelope.errors.front().number},
+                                                                 {"error", envelope.errors.front().name}});
+    }
+    co_return JobId{envelope.job_id};
+  }
   if (answer.status < 300 && envelope.errors.empty() && envelope.warnings.empty()) {
     throw Unreachable(answer.status, 0, ask.name.doing + ": the answer has neither a job id nor a reason", false);
   }

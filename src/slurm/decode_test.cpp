@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
+#include <iterator>
+
 #include "json/error.hpp"
 #include "slurm/encode.hpp"
 
@@ -108,6 +111,46 @@ TEST(SlurmDecode, Allocations) {
   ASSERT_EQ(held.list->size(), 1u);
   EXPECT_EQ(held.list->front().gres[0].count, 2u);
   EXPECT_EQ(held.list->front().gres[0].index, "");
+}
+
+std::string recorded(const std::string& name) {
+  std::ifstream file(std::string(BASCULE_SOURCE_DIR) + "/fuzz/slurm_json/corpus/" + name);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Answers of slurmrestd 26.05.5 about one job and one node, through each data parser it serves.
+TEST(SlurmDecode, AllVersionsTellTheSame) {
+  Job job = decode_jobs(recorded("real_job_v44")).list.value().jobs.at(0);
+  EXPECT_EQ(print(job.states), "RUNNING");
+  EXPECT_EQ(job.name, "ph");
+  EXPECT_EQ(job.nodes, "x[1-2]");
+  EXPECT_EQ(job.user, "root");
+  EXPECT_THAT(job.gres_detail, ElementsAre("gpu:h100:2(IDX:0-1)", "gpu:h100:2(IDX:0-1)"));
+  EXPECT_EQ(job.time_limit, kInfinite);
+  EXPECT_TRUE(job.external);
+  EXPECT_EQ(decode_jobs(recorded("real_job_v43")).list->jobs.at(0), job);
+  EXPECT_EQ(decode_jobs(recorded("real_job_v45")).list->jobs.at(0), job);
+  job.external = false;
+  EXPECT_EQ(decode_jobs(recorded("real_job_v42")).list->jobs.at(0), job);
+
+  const Node node = decode_nodes(recorded("real_node_v44")).list.value().nodes.at(0);
+  EXPECT_EQ(node.name, "x1");
+  EXPECT_EQ(node.cpus, 64u);
+  EXPECT_EQ(node.memory, 256000u);
+  EXPECT_TRUE(node.states.has(NodeFlag::kExternal));
+  EXPECT_EQ(decode_nodes(recorded("real_node_v45")).list->nodes.at(0), node);
+
+  for (const auto* version : {"42", "43", "44", "45"}) {
+    EXPECT_TRUE(decode_ping(recorded(std::string("real_ping_v") + version)).list->up);
+  }
+  EXPECT_EQ(decode_job_states(recorded("real_states")).list->size(), 5u);
+  EXPECT_EQ(decode_allocation(recorded("real_resources")).list->at(0).gres.at(0).index, "0-1");
+  EXPECT_EQ(decode_partitions(recorded("real_partitions")).list->at(0).nodes, "x[1-4]");
+  EXPECT_TRUE(decode_jobs(recorded("real_jobs_unchanged")).list->unchanged);
+  EXPECT_FALSE(decode_nodes(recorded("real_no_node")).list);
+  EXPECT_EQ(decode_envelope(recorded("real_no_job")).errors.at(0).number, 2017);
+  EXPECT_EQ(decode_envelope(recorded("real_delete_no_job")).status.at(0).number, 2017);
+  EXPECT_EQ(decode_envelope(recorded("real_refused")).errors.at(0).number, 2000);
 }
 
 TEST(SlurmEncode, ASubmit) {

@@ -32,6 +32,7 @@ TEST(Hostlist, Expands) {
   EXPECT_THAT(expand("n[1-2]-ib.example_x"), ElementsAre("n1-ib.example_x", "n2-ib.example_x"));
   EXPECT_THAT(expand("[1-2]"), ElementsAre("1", "2"));
   EXPECT_THAT(expand("n[1][2-3]"), ElementsAre("n12", "n13"));
+  EXPECT_THAT(expand("a[1-2].b[3-4].c"), ElementsAre("a1.b3.c", "a1.b4.c", "a2.b3.c", "a2.b4.c"));
   EXPECT_THAT(expand("n1,n1"), ElementsAre("n1", "n1"));
 }
 
@@ -72,7 +73,7 @@ TEST(Hostlist, CountsAndContainsWithoutExpanding) {
   EXPECT_TRUE(Hostlist::parse("n[1-200]5").contains("n1155"));
 }
 
-// scontrol show hostlist keeps the order and joins neighbours only.
+// The lines are those of scontrol show hostlist, 26.05: it keeps the order and joins neighbours only.
 TEST(Hostlist, FormatsAsSlurmDoes) {
   const auto format = [](std::vector<std::string> names) { return format_hostlist(names); };
   EXPECT_EQ(format({}), "");
@@ -88,6 +89,13 @@ TEST(Hostlist, FormatsAsSlurmDoes) {
   EXPECT_EQ(format({"n1-ib", "n2-ib"}), "n1-ib,n2-ib");
   EXPECT_EQ(format({"n099", "n100", "n0101"}), "n[099-100,0101]");
   EXPECT_EQ(format({"1", "2"}), "[1-2]");
+  EXPECT_EQ(format({"n99", "n100", "n101"}), "n[99-101]");
+  EXPECT_EQ(format({"n1", "n01", "n2"}), "n[1,01,2]");
+  EXPECT_EQ(format({"a1b2", "a1b3", "a2b2"}), "a1b[2-3],a2b2");
+  EXPECT_EQ(format({"n0", "n00", "n000"}), "n[0,00,000]");
+  EXPECT_EQ(format({"n9", "n010", "n11"}), "n[9,010,11]");
+  EXPECT_EQ(format({"n1", "m1", "n2"}), "n1,m1,n2");
+  EXPECT_EQ(format({"n99999999", "n100000000"}), "n[99999999-100000000]");
 }
 
 std::string random_name(std::mt19937_64& random) {

@@ -160,7 +160,7 @@ struct Partition {
   std::vector<std::string> states;
   std::optional<std::uint32_t> default_time;  // minutes
   std::optional<std::uint32_t> max_time;
-  bool is_default = false;
+  bool is_default = false;  // slurmrestd up to v0.0.45 does not say: always false
   friend bool operator==(const Partition&, const Partition&) = default;
 };
 

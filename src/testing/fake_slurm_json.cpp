@@ -120,9 +120,9 @@ void write_partition(std::string& to, const SlurmModel& model, const slurm::Part
   std::string configured;
   for (const std::string& name : names) configured += (configured.empty() ? "" : ",") + name;
   to += fmt::format(
-      R"({{"name":{},"nodes":{{"allowed_allocation":"","configured":{},"total":{}}},"defaults":{{"time":{}}},"maximums":{{"time":{}}},"partition":{{"state":{}}},"flags":[{}]}})",
+      R"({{"name":{},"nodes":{{"allowed_allocation":"","configured":{},"total":{}}},"defaults":{{"time":{}}},"maximums":{{"time":{}}},"partition":{{"state":{}}}}})",
       quoted(partition.name), quoted(configured), names.size(), limit(partition.default_time),
-      limit(partition.max_time), list(partition.states), partition.is_default ? R"("DEFAULT")" : "");
+      limit(partition.max_time), list(partition.states));
 }
 
 // --- reading ---------------------------------------------------------------------------------------------------------

@@ -359,7 +359,7 @@ std::expected<void, SlurmNo> SlurmModel::update_job(WallTime now, JobId id, cons
   slurm::Job& view = job.view;
   if (view.states.ended()) return no(2084, "Job has already finished");
   if (view.states.base != JobState::kPending) {
-    if (change.nodes && *change.nodes > job.shares.size()) return no(2036, "Requested operation not supported");
+    if (change.nodes && *change.nodes > job.shares.size()) return no(2073, "Job is no longer pending execution");
     if (change.tres_per_node && *change.tres_per_node != view.tres_per_node) {
       return no(2073, "Job is no longer pending execution");
     }
