@@ -1,12 +1,12 @@
 # `devcluster build`: Kubernetes, etcd, CoreDNS, Helm and our own helpers from the Go module proxy; the two base images.
-# Each set is one Go module under go/ with pinned go.mod and go.sum. A set is built when its stamp (a hash of that folder)
-# is not the one kept; programs are built beside and renamed, so an interrupted build leaves no half program.
+# Each set is one Go module under go/ with pinned go.mod and go.sum. A set is built when its stamp (a hash of that folder
+# and of how it is built) is not the one kept; programs are built beside and renamed, so an interrupted build leaves no half program.
 
 hash_of() { (cd "$1" && find . -type f | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-16); }
 
 go_set() { # FOLDER WHAT USUALLY LDFLAGS PACKAGE=PROGRAM...
   local folder=$1 what=$2 usually=$3 ldflags=$4 stamp; shift 4
-  stamp=$(hash_of "$HERE/go/$folder")
+  stamp=$( (hash_of "$HERE/go/$folder"; echo "$ldflags" "$@") | sha256sum | cut -c1-16)
   local p have=1; for p in "$@"; do [ -x "$BIN/${p#*=}" ] || have=0; done
   [ $have = 1 ] && [ "$(cat "$CACHE/stamps/$folder" 2>/dev/null)" = "$stamp" ] && return 0
   command -v go >/dev/null || die "Go is not installed; 1.26 or newer is needed to build $what"
@@ -77,7 +77,9 @@ cmd_build() {
     $k/kube-proxy=kube-proxy $k/kubelet=kubelet $k/kubectl=kubectl
   go_set etcd "etcd 3.6.16" "1 min" "" go.etcd.io/etcd/server/v3=etcd
   go_set coredns "CoreDNS 1.14.1" "1 min" "" .=coredns
-  go_set helm "Helm 3.20.2" "1 min" "" helm.sh/helm/v3/cmd/helm=helm
+  # without these `helm template` renders for Kubernetes 1.20
+  local h=helm.sh/helm/v3 c=helm.sh/helm/v3/pkg/chartutil
+  go_set helm "Helm 3.20.2" "1 min" "-X $h/internal/version.version=v3.20.2 -X $c.k8sVersionMajor=1 -X $c.k8sVersionMinor=36" helm.sh/helm/v3/cmd/helm=helm
   go_set fakenodes "fakenodes" "20 s" "" .=fakenodes
   if [ ! -e "$CACHE/images/pause.tar" ] || [ ! -e "$CACHE/images/busybox.tar" ]; then
     long_step "making the images pause:dev and busybox:stable" "5 s" "$CACHE/log/images.log" build_images
