@@ -52,6 +52,7 @@ TEST_F(ClientTest, SendsARequestAndReadsTheAnswer) {
   const Outcome out = call(*client, request);
   EXPECT_EQ(out.status(), 200) << out.failure();
   EXPECT_EQ(out.body, "ok");
+  server.finish();
   EXPECT_EQ(seen, "POST /prefix/x?a=1 HTTP/1.1\r\nHost: 127.0.0.1:" + std::to_string(server.port()) +
                       "\r\nAccept: application/json\r\nContent-Length: 4\r\n\r\nbody");
 }
@@ -407,6 +408,7 @@ TEST_F(ClientTest, SpeaksToAPlainServerThroughAProxy) {
   proxy_url.userinfo = "user:pass";
   const auto client = make_client(loop, {.url = parse_url("http://far.invalid:8080/p"), .proxy = proxy_url});
   EXPECT_EQ(call(*client, get("/x")).status(), 200);
+  proxy.finish();
   EXPECT_EQ(seen,
             "GET http://far.invalid:8080/p/x HTTP/1.1\r\nHost: far.invalid:8080\r\n"
             "Proxy-Authorization: Basic dXNlcjpwYXNz\r\n\r\n");
@@ -422,6 +424,7 @@ TEST_F(ClientTest, AProxyThatRefusesATunnelIsUnreachable) {
   const Outcome out = call(*client, get("/x"));
   EXPECT_EQ(out.failure(), "unreachable");
   EXPECT_TRUE(std::string_view(out.error->what()).contains("407")) << out.error->what();
+  proxy.finish();
   EXPECT_TRUE(seen.starts_with("CONNECT far.invalid:443 HTTP/1.1\r\nHost: far.invalid:443\r\n")) << seen;
   EXPECT_THROW(make_client(loop, {.url = parse_url("http://x"), .proxy = parse_url("https://p")}),
                std::invalid_argument);

@@ -14,7 +14,7 @@ namespace bascule::net {
 namespace {
 
 constexpr std::size_t kSlice = std::size_t{64} << 10;  // of a write, for `stall`
-constexpr int kReadsInARow = 16;                       // then others get their turn
+constexpr int kInARow = 16;                            // reads or slices; then others get their turn
 
 TlsStep step_of_errno(int error) {
   if (error == EAGAIN || error == EWOULDBLOCK || error == EINTR) return {TlsStep::Kind::kWantRead};
@@ -78,7 +78,7 @@ Task<> Stream::handshake(std::unique_ptr<TlsSession> tls, TimePoint deadline, st
 
 Task<std::size_t> Stream::read(std::span<char> into, TimePoint deadline, std::stop_token stop) {
   if (stop.stop_requested()) fail(Error::Kind::kStopped, "reading from", "stopped");
-  if (++reads_in_a_row_ > kReadsInARow) {
+  if (++reads_in_a_row_ > kInARow) {
     reads_in_a_row_ = 0;
     co_await sleep_until(loop_, loop_.now(), stop);
   }
@@ -97,6 +97,10 @@ Task<std::size_t> Stream::read(std::span<char> into, TimePoint deadline, std::st
 Task<> Stream::write(std::string_view data, TimePoint deadline, Duration stall, std::stop_token stop) {
   if (stop.stop_requested()) fail(Error::Kind::kStopped, "writing to", "stopped");
   while (!data.empty()) {
+    if (++writes_in_a_row_ > kInARow) {
+      writes_in_a_row_ = 0;
+      co_await sleep_until(loop_, loop_.now(), stop);
+    }
     std::string_view slice = data.substr(0, kSlice);
     data.remove_prefix(slice.size());
     const TimePoint now = loop_.now();
@@ -107,6 +111,7 @@ Task<> Stream::write(std::string_view data, TimePoint deadline, Duration stall, 
         slice.remove_prefix(step.bytes);
         bytes_written_ += step.bytes;
       } else {
+        writes_in_a_row_ = 0;
         co_await wait(step, "writing to", until, stop);
       }
     }

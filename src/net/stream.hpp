@@ -60,6 +60,7 @@ class Stream final {
   bool clean_end_ = false;
   std::uint64_t bytes_written_ = 0;
   int reads_in_a_row_ = 0;
+  int writes_in_a_row_ = 0;
 };
 
 }  // namespace bascule::net

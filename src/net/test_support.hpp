@@ -120,10 +120,14 @@ class RawServer final {
     thread_ = std::thread([this] { serve(); });
   }
   ~RawServer() {
+    finish();
+    ::close(listener_);
+  }
+  // Waits for the script at hand; what the scripts wrote may be read after that.
+  void finish() {
     stopping_ = true;
     ::shutdown(listener_, SHUT_RDWR);
-    thread_.join();
-    ::close(listener_);
+    if (thread_.joinable()) thread_.join();
   }
   std::uint16_t port() const { return port_; }
   int accepted() const { return accepted_; }

@@ -394,6 +394,7 @@ TEST_F(TlsTest, GoesThroughAProxysTunnel) {
     }
     EXPECT_EQ(proxy->accepted(), 1);
   }
+  proxy->finish();
   EXPECT_EQ(seen, "CONNECT api.test:6443 HTTP/1.1\r\nHost: api.test:6443\r\n\r\n");
   drain(*server);
   proxy.reset();
