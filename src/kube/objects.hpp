@@ -15,6 +15,7 @@
 #include "base/quantity.hpp"
 #include "base/strong.hpp"
 #include "json/intern.hpp"
+#include "json/value.hpp"
 
 namespace bascule::kube {
 
@@ -49,6 +50,7 @@ struct ObjectMeta {
   std::vector<InternedString> finalizers;
   WallTime created{};
   std::optional<WallTime> deleted;  // deletionTimestamp: the object is going away
+  std::optional<std::int64_t> deletion_grace_seconds;
 
   const OwnerReference* controller() const noexcept;
   bool has_finalizer(std::string_view name) const noexcept;
@@ -135,9 +137,18 @@ struct Job {
   ResourceList template_limits;
 };
 
+// Any kind whole, for what has no struct of its own (custom resources). Without metadata.managedFields.
+struct DynamicObject {
+  ObjectMeta meta;
+  json::Value value;
+};
+
 // Throw json::ShapeError or json::ParseError naming the path. `text` is one object.
 std::shared_ptr<const Pod> decode_pod(std::string_view text, json::Interner& interner);
 std::shared_ptr<const Node> decode_node(std::string_view text, json::Interner& interner);
 std::shared_ptr<const Job> decode_job(std::string_view text, json::Interner& interner);
+std::shared_ptr<const DynamicObject> decode_dynamic(std::string_view text, json::Interner& interner);
+// The metadata alone, for when the rest cannot be read.
+ObjectMeta decode_object_meta(std::string_view text, json::Interner& interner);
 
 }  // namespace bascule::kube

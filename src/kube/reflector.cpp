@@ -1,0 +1,150 @@
+#include "kube/reflector.hpp"
+
+#include <algorithm>
+
+namespace bascule::kube {
+
+namespace {
+
+constexpr std::uint32_t kWatchFailures = 5;                   // in a row, before a list is tried instead
+constexpr Duration kHealthyWatch = std::chrono::seconds(10);  // a watch that lived so long worked, even in silence
+constexpr Duration kQuickRetry = std::chrono::milliseconds(200);
+
+}  // namespace
+
+ReflectorCore::ReflectorCore(std::size_t page, std::uint64_t seed, ReflectorTimes times)
+    : page_(page), times_(times), random_(static_cast<std::minstd_rand::result_type>(seed ^ (seed >> 32))) {}
+
+Duration ReflectorCore::random(Duration low, Duration high) {
+  const double share = std::uniform_real_distribution<double>(0, 1)(random_);
+  return low + std::chrono::duration_cast<Duration>((high - low) * share);
+}
+
+ReflectorCore::Request ReflectorCore::next(TimePoint now) {
+  Request request;
+  if (now < not_before_) {
+    request.until = not_before_;
+    return request;
+  }
+  if (phase_ == Phase::kWatch) {
+    timeout_ = std::chrono::floor<std::chrono::seconds>(random(times_.watch_min, times_.watch_max));
+    request.kind = Request::Kind::kWatch;
+    request.resource_version = version_;
+    request.timeout = timeout_;
+    return request;
+  }
+  request.kind = Request::Kind::kList;
+  request.limit = paged_ ? page_ : 0;
+  request.first_page = first_page_;
+  if (!continue_.empty()) {
+    request.continue_token = continue_;
+  } else if (freshness_ == Freshness::kAny) {
+    request.resource_version = "0";
+  } else if (freshness_ == Freshness::kNotOlder) {
+    request.resource_version = version_;
+  }
+  first_page_ = false;
+  return request;
+}
+
+void ReflectorCore::restart_list(Freshness freshness) {
+  phase_ = Phase::kList;
+  freshness_ = freshness;
+  first_page_ = true;
+  continue_.clear();
+}
+
+void ReflectorCore::back_off(Duration at_least, TimePoint now) {
+  Duration low = times_.backoff_min;
+  for (std::uint32_t i = 0; i < failures_ && low < times_.backoff_max; ++i) low *= 2;
+  low = std::min(low, times_.backoff_max * 2 / 3);
+  ++failures_;
+  not_before_ = now + std::max(at_least, random(low, low * 3 / 2));
+}
+
+bool ReflectorCore::page_done(const json::ListMeta& meta, TimePoint now) {
+  // Failures are forgotten by a watch that works: a server whose lists are good and whose watches are not is not asked
+  // for one list after the other.
+  not_before_ = now;
+  version_ = meta.resource_version;
+  continue_ = meta.continue_token;
+  if (!continue_.empty()) return false;
+  phase_ = Phase::kWatch;
+  paged_ = true;
+  return true;
+}
+
+void ReflectorCore::list_failed(ReflectorFailure failure, bool items_taken, Duration pause, TimePoint now) {
+  const bool paging = !continue_.empty();
+  if (failure == ReflectorFailure::kExpired && paging && freshness_ == Freshness::kMostRecent) {
+    paged_ = false;  // no snapshot lives long enough for all pages: take all at once
+  }
+  if (failure == ReflectorFailure::kExpired || failure == ReflectorFailure::kVersionTooLarge) {
+    restart_list(Freshness::kMostRecent);
+  } else if (!paging) {
+    // What was taken of this list must not be followed by something older from another server.
+    restart_list(items_taken ? Freshness::kMostRecent : freshness_);
+  }
+  // Else the same page again: its token still stands for the same snapshot.
+  back_off(pause, now);
+}
+
+void ReflectorCore::watch_opened(TimePoint now) {
+  watching_ = true;
+  opened_ = now;
+  ends_ = now + timeout_;
+  dead_at_ = ends_ + times_.watch_grace;
+  bookmarks_ = false;
+  progress_ = false;
+}
+
+void ReflectorCore::heard(std::string_view resource_version, TimePoint now) {
+  if (!resource_version.empty()) version_ = resource_version;
+  failures_ = 0;
+  progress_ = true;
+  if (bookmarks_) dead_at_ = std::min(ends_ + times_.watch_grace, now + times_.bookmark_silence);
+}
+
+void ReflectorCore::watch_event(std::string_view resource_version, TimePoint now) {
+  heard(resource_version, now);
+}
+
+void ReflectorCore::watch_bookmark(std::string_view resource_version, TimePoint now) {
+  bookmarks_ = true;
+  heard(resource_version, now);
+}
+
+bool ReflectorCore::close_watch(TimePoint now) {
+  const bool healthy = watching_ && (progress_ || now - opened_ >= kHealthyWatch);
+  if (healthy) failures_ = 0;
+  watching_ = false;
+  dead_at_ = TimePoint::max();
+  return healthy;
+}
+
+void ReflectorCore::watch_ended(TimePoint now) {
+  const bool healthy = close_watch(now);
+  if (healthy) {
+    not_before_ = now;
+  } else {
+    back_off({}, now);
+  }
+}
+
+void ReflectorCore::watch_failed(ReflectorFailure failure, Duration pause, TimePoint now) {
+  const bool healthy = close_watch(now);
+  const bool too_many = failures_ >= kWatchFailures && failure != ReflectorFailure::kBusy;
+  if (failure == ReflectorFailure::kExpired || failure == ReflectorFailure::kVersionTooLarge) {
+    restart_list(Freshness::kMostRecent);
+  } else if (too_many) {
+    restart_list(Freshness::kNotOlder);
+  }
+  // A watch that worked is taken up at once, but not by everybody in the same instant.
+  if (healthy) {
+    not_before_ = now + std::max(pause, random({}, kQuickRetry));
+  } else {
+    back_off(pause, now);
+  }
+}
+
+}  // namespace bascule::kube

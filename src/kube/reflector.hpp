@@ -1,0 +1,115 @@
+// The bookkeeping of list and watch, without doing either: what to ask next, given what came. Pure: values and the time
+// in, the next request out. The driver is kube/informer.hpp.
+//
+// Contract (client-go's reflector; Kubernetes API concepts, "Efficient detection of changes", "Resource versions"):
+//  - The first list may be old (resourceVersion=0); every later one is not older than what was seen; after 410 and
+//    after a version that is too new for the server it is the most recent (no resourceVersion).
+//  - A list goes page by page; when its continue token expires it starts again, most recent; when that expires too,
+//    without pages.
+//  - A watch starts at the version of the list, resumes after a cut at the last version seen (event or bookmark), asks
+//    for bookmarks, and for its end after a random 5 to 10 minutes, which spreads watches over servers.
+//  - A watch from which nothing came for longer than it was asked to last and a grace, or in which bookmarks came and
+//    then nothing for longer than they take, is dead.
+//  - 410, in an answer or as an ERROR event, lists again. Failures wait from 800 ms up to 30 s, doubled each time, with
+//    jitter; a watch that worked resets this and is taken up at once. A watch that fails often lists again.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <string_view>
+
+#include "base/loop.hpp"
+#include "json/split.hpp"
+
+namespace bascule::kube {
+
+// Why a request, or a stream in its midst, came to nothing.
+enum class ReflectorFailure : std::uint8_t {
+  kTransient,        // no answer, a cut, 5xx, an ERROR event of such a code, malformed data
+  kRefused,          // 401, 403, 404, other 4xx: asking again soon will not help
+  kExpired,          // 410
+  kVersionTooLarge,  // the server is behind the version asked for
+  kBusy,             // 429; with the pause the server asks for
+};
+
+struct ReflectorTimes {
+  Duration backoff_min = std::chrono::milliseconds(800);
+  Duration backoff_max = std::chrono::seconds(30);
+  Duration watch_min = std::chrono::minutes(5);  // of the watch's own end; drawn anew each time
+  Duration watch_max = std::chrono::minutes(10);
+  Duration watch_grace = std::chrono::seconds(30);
+  Duration bookmark_silence = std::chrono::minutes(3);  // bookmarks come about every minute
+};
+
+class ReflectorCore final {
+ public:
+  struct Request {
+    enum class Kind : std::uint8_t { kWait, kList, kWatch };
+    Kind kind = Kind::kWait;
+    TimePoint until{};                  // kWait
+    bool first_page = false;            // kList: a list begins; what came of an earlier one is incomplete
+    std::size_t limit = 0;              // kList: 0 is no limit
+    std::string resource_version = {};  // kList: "", "0", or not older than this; kWatch: start after this
+    std::string continue_token = {};    // kList: then without resource_version
+    Duration timeout{};                 // kWatch: timeoutSeconds
+  };
+
+  ReflectorCore(std::size_t page, std::uint64_t seed, ReflectorTimes times = {});
+
+  // What to do now. After a list or watch, tell how it went, then ask again.
+  Request next(TimePoint now);
+
+  // A whole page has been read. True: it was the last one, the list is complete.
+  bool page_done(const json::ListMeta& meta, TimePoint now);
+  // `items_taken`: some of this page's objects have been used.
+  void list_failed(ReflectorFailure failure, bool items_taken, Duration pause, TimePoint now);
+
+  void watch_opened(TimePoint now);
+  // An object's event or a bookmark, with the object's resourceVersion.
+  void watch_event(std::string_view resource_version, TimePoint now);
+  void watch_bookmark(std::string_view resource_version, TimePoint now);
+  // When to give a silent watch up.
+  TimePoint dead_at() const noexcept { return dead_at_; }
+  // The regular end, a cut, an ERROR event or a refusal.
+  void watch_ended(TimePoint now);
+  void watch_failed(ReflectorFailure failure, Duration pause, TimePoint now);
+
+  // The last version seen; empty before the first list.
+  const std::string& resource_version() const noexcept { return version_; }
+  std::uint32_t failures() const noexcept { return failures_; }
+
+ private:
+  enum class Phase : std::uint8_t { kList, kWatch };
+  enum class Freshness : std::uint8_t { kAny, kNotOlder, kMostRecent };
+
+  Duration random(Duration low, Duration high);
+  void back_off(Duration at_least, TimePoint now);
+  void restart_list(Freshness freshness);
+  bool close_watch(TimePoint now);  // true: it worked
+  void heard(std::string_view resource_version, TimePoint now);
+
+  const std::size_t page_;
+  const ReflectorTimes times_;
+  std::minstd_rand random_;
+
+  Phase phase_ = Phase::kList;
+  Freshness freshness_ = Freshness::kAny;
+  bool first_page_ = true;
+  bool paged_ = true;
+  std::string continue_;
+  std::string version_;
+  TimePoint not_before_{};
+  std::uint32_t failures_ = 0;  // in a row, without progress
+
+  // Of the current watch.
+  bool watching_ = false;
+  TimePoint opened_{};
+  TimePoint ends_{};  // opened_ + its own timeout
+  TimePoint dead_at_ = TimePoint::max();
+  Duration timeout_{};
+  bool bookmarks_ = false;
+  bool progress_ = false;
+};
+
+}  // namespace bascule::kube
