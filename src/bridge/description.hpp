@@ -5,6 +5,8 @@
 
 #include <expected>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bridge/config.hpp"
@@ -18,11 +20,22 @@ struct DescriptionFaults {
   std::vector<std::string> faults;
 };
 
+// How many nodes: exactly as many as there are pods, one task each. min-nodes and max-nodes cannot change that (a node
+// without a pod would lie idle, a pod without a node would wait for ever), so they are checked and not sent.
 // Everything of the job but its record, node lists and hold. `pods` are the unit's pods in the unit's order, not empty.
 std::expected<slurm::JobDescription, DescriptionFaults> describe_job(const Config& config, const Root& root,
                                                                      const std::vector<PodPtr>& pods);
 
-// The faults of slurmjob.slinky.slurm.net/* annotations alone, for admission.
-std::vector<std::string> annotation_faults(const kube::StringMap& annotations);
+// The same over annotations alone, for admission. Keys are whole; others than slurmjob.slinky.slurm.net/* are passed
+// over.
+using AnnotationViews = std::vector<std::pair<std::string_view, std::string_view>>;
+std::vector<std::string> annotation_faults(const AnnotationViews& annotations);
+// Annotations against the devices the containers ask for by class.
+std::vector<std::string> annotation_conflicts(const AnnotationViews& annotations, bool cpu_class, bool gpu_class);
+// Misspelt, retired and ineffective keys. slurm-bridge passes over them in silence, so they are not faults.
+std::vector<std::string> annotation_warnings(const AnnotationViews& annotations);
+
+// A text from a user for a sentence: in quotes, cut at 100 bytes (at a character's edge).
+std::string in_quotes(std::string_view text);
 
 }  // namespace bascule::bridge

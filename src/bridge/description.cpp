@@ -1,0 +1,314 @@
+#include "bridge/description.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <map>
+
+#include "bridge/names.hpp"
+
+namespace bascule::bridge {
+
+namespace {
+
+constexpr std::size_t kMaxText = 1024;
+constexpr std::uint32_t kMaxCount = std::numeric_limits<std::int32_t>::max();
+
+// Sets what one annotation says. Empty: fine. Otherwise what was expected.
+using Setter = std::string (*)(slurm::JobDescription& job, std::string_view value);
+
+template <std::optional<std::string> slurm::JobDescription::* kField>
+std::string set_text(slurm::JobDescription& job, std::string_view value) {
+  if (value.size() > kMaxText) return fmt::format("at most {} bytes", kMaxText);
+  if (std::ranges::any_of(value, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; })) {
+    return "a text of one line without control characters";
+  }
+  if (!value.empty()) job.*kField = std::string(value);
+  return {};
+}
+
+std::optional<std::uint32_t> parse_count(std::string_view value) {
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc{} || end != value.data() + value.size() || number > kMaxCount) return std::nullopt;
+  return number;
+}
+
+template <std::optional<std::uint32_t> slurm::JobDescription::* kField>
+std::string set_count(slurm::JobDescription& job, std::string_view value) {
+  const auto number = parse_count(value);
+  if (!number) return fmt::format("a whole number from 0 to {}", kMaxCount);
+  job.*kField = *number;
+  return {};
+}
+
+std::string check_nodes(slurm::JobDescription&, std::string_view value) {
+  const auto number = parse_count(value);
+  return number && *number > 0 ? std::string{} : fmt::format("a whole number from 1 to {}", kMaxCount);
+}
+
+// Rounded up: a request of 200m must not become 0, which Slurm reads as its default. nullopt: none.
+std::optional<std::uint32_t> whole_cpus(const Quantity& quantity) {
+  const std::int64_t cpus = quantity.ceil();
+  if (cpus <= 0) return std::nullopt;
+  return static_cast<std::uint32_t>(std::min<std::int64_t>(cpus, kMaxCount));
+}
+// Rounded up, since 0 means all memory to Slurm.
+std::optional<std::uint64_t> whole_mib(const Quantity& quantity) {
+  const std::int64_t bytes = quantity.ceil();
+  if (bytes <= 0) return std::nullopt;
+  return (static_cast<std::uint64_t>(bytes) + (1u << 20) - 1) >> 20;
+}
+
+std::string set_cpus(slurm::JobDescription& job, std::string_view value) {
+  const auto quantity = Quantity::parse(value);
+  const auto cpus = quantity ? whole_cpus(*quantity) : std::nullopt;
+  if (!cpus) return "a quantity of CPUs above 0, e.g. 2 or 500m";
+  job.cpus_per_task = *cpus;
+  return {};
+}
+
+std::string set_memory(slurm::JobDescription& job, std::string_view value) {
+  const auto quantity = Quantity::parse(value);
+  const auto mib = quantity ? whole_mib(*quantity) : std::nullopt;
+  if (!mib) return "a quantity of memory above 0, e.g. 512Mi or 1Gi";
+  job.memory_per_node = *mib;
+  return {};
+}
+
+std::string set_exclusive(slurm::JobDescription& job, std::string_view value) {
+  const auto space = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
+  while (!value.empty() && space(value.front())) value.remove_prefix(1);
+  while (!value.empty() && space(value.back())) value.remove_suffix(1);
+  std::string word(value);
+  std::ranges::transform(word, word.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  job.exclusive = word != "false";
+  return {};
+}
+
+// "gpu:v100:2", as sbatch's --gres has it, becomes "gres/gpu:v100:2"; slurmctld refuses a TRES without its kind.
+std::string set_gres(slurm::JobDescription& job, std::string_view value) {
+  static constexpr std::string_view kKinds[] = {"cpu", "mem", "node", "billing", "energy", "vmem", "pages"};
+  if (std::string wanted = set_text<&slurm::JobDescription::tres_per_node>(job, value); !wanted.empty()) return wanted;
+  std::string joined;
+  while (!value.empty()) {
+    const std::size_t comma = value.find(',');
+    const std::string_view item = value.substr(0, comma);
+    value = comma == std::string_view::npos ? std::string_view{} : value.substr(comma + 1);
+    const std::string_view kind = item.substr(0, item.find_first_of(":=/"));
+    if (kind.empty()) return "generic resources, e.g. gres/gpu=2 or gpu:v100:2";
+    const bool whole = item.find('/') != std::string_view::npos || kind == "gres" ||
+                       std::ranges::find(kKinds, kind) != std::end(kKinds);
+    joined += fmt::format("{}{}{}", joined.empty() ? "" : ",", whole ? "" : "gres/", item);
+  }
+  if (!joined.empty()) job.tres_per_node = std::move(joined);
+  return {};
+}
+
+struct Annotation {
+  std::string_view suffix;
+  Setter set;
+};
+using Job = slurm::JobDescription;
+constexpr Annotation kAnnotations[] = {
+    {"account", set_text<&Job::account>},
+    {"constraints", set_text<&Job::constraints>},
+    {"cpu-per-task", set_cpus},
+    {"exclusive", set_exclusive},
+    {"gres", set_gres},
+    {"group-id", set_text<&Job::group_id>},
+    {"job-name", set_text<&Job::name>},
+    {"licenses", set_text<&Job::licenses>},
+    {"max-nodes", check_nodes},
+    {"mem-per-node", set_memory},
+    {"min-nodes", check_nodes},
+    {"partition", set_text<&Job::partition>},
+    {"priority", set_count<&Job::priority>},
+    {"qos", set_text<&Job::qos>},
+    {"reservation", set_text<&Job::reservation>},
+    {"timelimit", set_count<&Job::time_limit>},
+    {"user-id", set_text<&Job::user_id>},
+    {"wckey", set_text<&Job::wckey>},
+};
+
+const Annotation* find_annotation(std::string_view key) {
+  if (!key.starts_with(names::kJobPrefix)) return nullptr;
+  const auto found = std::ranges::find(kAnnotations, key.substr(names::kJobPrefix.size()), &Annotation::suffix);
+  return found == std::end(kAnnotations) ? nullptr : found;
+}
+
+void apply(const AnnotationViews& annotations, slurm::JobDescription& job, std::vector<std::string>& faults) {
+  for (const auto& [key, value] : annotations) {
+    const Annotation* annotation = find_annotation(key);
+    if (annotation == nullptr) continue;
+    if (const std::string wanted = annotation->set(job, value); !wanted.empty()) {
+      faults.push_back(fmt::format("annotation {}: {} is not {}", key, in_quotes(value), wanted));
+    }
+  }
+}
+
+AnnotationViews views_of(const kube::StringMap& map) {
+  AnnotationViews views;
+  views.reserve(map.size());
+  for (const auto& [key, value] : map) views.emplace_back(key.view(), value.view());
+  return views;
+}
+
+bool is_gpu_of_plugin(std::string_view resource) {
+  return std::ranges::find(names::kGpuResources, resource) != std::end(names::kGpuResources);
+}
+
+// What the largest pod wants of everything: one node must be able to take any of them.
+struct Wants {
+  Quantity cpu, memory;
+  std::map<std::string, std::int64_t, std::less<>> gres;  // "gres/gpu", "gres/gpu:TYPE" -> count
+  bool cpu_class = false, gpu_class = false;
+};
+
+void raise(Quantity& to, const Quantity& amount) {
+  if (to < amount) to = amount;
+}
+
+void add_list(const kube::ResourceList& list, Wants& wants) {
+  std::int64_t untyped = 0;
+  for (const auto& [name, quantity] : list) {
+    const std::string_view resource = name.view();
+    const std::int64_t count = quantity.ceil();
+    if (resource == "cpu") {
+      raise(wants.cpu, quantity);
+    } else if (resource == "memory") {
+      raise(wants.memory, quantity);
+    } else if (is_gpu_of_plugin(resource)) {
+      untyped += count;
+    } else if (resource.starts_with(names::kDeviceClassPrefix) && count > 0) {
+      const std::string_view device_class = resource.substr(names::kDeviceClassPrefix.size());
+      if (device_class == names::kCpuClass) {
+        wants.cpu_class = true;
+        raise(wants.cpu, quantity);
+      } else {
+        wants.gpu_class = true;
+        std::int64_t& most = wants.gres[fmt::format("gres/gpu:{}", device_class)];
+        most = std::max(most, count);
+      }
+    }
+  }
+  if (untyped > 0) {
+    std::int64_t& most = wants.gres["gres/gpu"];
+    most = std::max(most, untyped);
+  }
+}
+
+Wants wants_of(const std::vector<PodPtr>& pods) {
+  Wants wants;
+  for (const PodPtr& pod : pods) {
+    add_list(pod->requests, wants);
+    add_list(pod->limits, wants);
+  }
+  return wants;
+}
+
+void apply_wants(const Wants& wants, const Root& root, slurm::JobDescription& job, std::vector<std::string>& faults) {
+  job.cpus_per_task = whole_cpus(wants.cpu);
+  if (!job.cpus_per_task) job.cpus_per_task = whole_cpus(kube::amount(root.template_limits, "cpu"));
+  job.memory_per_node = whole_mib(wants.memory);
+  if (!job.memory_per_node) job.memory_per_node = whole_mib(kube::amount(root.template_limits, "memory"));
+  std::string gres;
+  for (const auto& [name, count] : wants.gres) {
+    const std::string_view type = std::string_view(name).substr(std::min(name.size(), sizeof("gres/gpu:") - 1));
+    if (!type.empty() && std::ranges::find(names::kGpuClasses, type) == std::end(names::kGpuClasses)) {
+      faults.push_back(fmt::format("device class {} is not supported; use one of {}, {}, {}", in_quotes(type),
+                                   names::kCpuClass, names::kGpuClasses[0], names::kGpuClasses[1]));
+    }
+    gres += fmt::format("{}{}={}", gres.empty() ? "" : ",", name, count);
+  }
+  if (!gres.empty()) job.tres_per_node = std::move(gres);
+}
+
+}  // namespace
+
+std::expected<slurm::JobDescription, DescriptionFaults> describe_job(const Config& config, const Root& root,
+                                                                     const std::vector<PodPtr>& pods) {
+  slurm::JobDescription job;
+  DescriptionFaults result;
+  // Slurm's own default would be the program that submits; people look for their workload's name in squeue.
+  job.name = root.key.name.empty() ? pods.front()->meta.key.name : root.key.name;
+  if (!config.partition.empty()) job.partition = config.partition;
+  if (!config.mcs_label.empty()) job.mcs_label = config.mcs_label;
+  job.exclusive = true;
+  job.nodes = static_cast<std::uint32_t>(pods.size());
+  job.tasks_per_node = 1;
+  // 0 would mean no limit to Slurm and "at once" to Kubernetes, which then ends the Job itself.
+  if (const auto seconds = root.active_deadline_seconds; seconds && *seconds > 0) {
+    job.time_limit = static_cast<std::uint32_t>(std::min<std::int64_t>((*seconds - 1) / 60 + 1, kMaxCount));
+  }
+  const Wants wants = wants_of(pods);
+  apply_wants(wants, root, job, result.faults);
+  const AnnotationViews annotations = views_of(root.annotations);
+  apply(annotations, job, result.faults);
+  for (std::string& fault : annotation_conflicts(annotations, wants.cpu_class, wants.gpu_class)) {
+    result.faults.push_back(std::move(fault));
+  }
+  if (!result.faults.empty()) return std::unexpected(std::move(result));
+  return job;
+}
+
+std::vector<std::string> annotation_faults(const AnnotationViews& annotations) {
+  slurm::JobDescription scratch;
+  std::vector<std::string> faults;
+  apply(annotations, scratch, faults);
+  return faults;
+}
+
+std::vector<std::string> annotation_conflicts(const AnnotationViews& annotations, bool cpu_class, bool gpu_class) {
+  std::vector<std::string> faults;
+  const auto check = [&](std::string_view suffix, bool clash, std::string_view what) {
+    const auto found = std::ranges::find_if(annotations, [&](const auto& annotation) {
+      return annotation.first.starts_with(names::kJobPrefix) &&
+             annotation.first.substr(names::kJobPrefix.size()) == suffix;
+    });
+    if (!clash || found == annotations.end()) return;
+    faults.push_back(fmt::format(
+        "annotation {} contradicts the containers, which ask for {} by device class; remove one", found->first, what));
+  };
+  check("cpu-per-task", cpu_class, "CPUs");
+  check("gres", gpu_class, "GPUs");
+  return faults;
+}
+
+std::string in_quotes(std::string_view text) {
+  constexpr std::size_t kMax = 100;
+  if (text.size() <= kMax) return fmt::format("\"{}\"", text);
+  std::size_t end = kMax;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return fmt::format("\"{}...\"", text.substr(0, end));
+}
+
+std::vector<std::string> annotation_warnings(const AnnotationViews& annotations) {
+  std::vector<std::string> warnings;
+  for (const auto& [key, value] : annotations) {
+    if (key.starts_with(names::kJobPrefix)) {
+      const std::string_view suffix = key.substr(names::kJobPrefix.size());
+      if (suffix == "min-nodes" || suffix == "max-nodes") {
+        warnings.push_back(fmt::format("{} has no effect: a pod gets one node", key));
+      } else if (find_annotation(key) == nullptr) {
+        std::vector<std::string_view> known;
+        for (const Annotation& annotation : kAnnotations) known.push_back(annotation.suffix);
+        const auto near = nearest_word(suffix, known);
+        warnings.push_back(
+            near ? fmt::format("{} is not known and has no effect; did you mean {}{}?", key, names::kJobPrefix, *near)
+                 : fmt::format("{} is not known and has no effect", key));
+      }
+    } else if (key.starts_with(names::kRetiredJobPrefix)) {
+      const std::string_view suffix = key.substr(names::kRetiredJobPrefix.size());
+      if (std::ranges::find(kAnnotations, suffix, &Annotation::suffix) == std::end(kAnnotations)) continue;
+      warnings.push_back(
+          fmt::format("{} is of an old release and has no effect; use {}{}", key, names::kJobPrefix, suffix));
+    }
+  }
+  return warnings;
+}
+
+}  // namespace bascule::bridge

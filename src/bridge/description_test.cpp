@@ -1,0 +1,232 @@
+#include "bridge/description.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "bridge/names.hpp"
+
+namespace bascule::bridge {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+using Amounts = std::vector<std::pair<std::string, std::string>>;
+using Annotations = std::vector<std::pair<std::string, std::string>>;
+
+json::Interner& interner() {
+  static json::Interner strings;
+  return strings;
+}
+kube::ResourceList resources(const Amounts& amounts) {
+  kube::ResourceList list;
+  for (const auto& [name, amount] : amounts) list.emplace_back(interner()(name), *Quantity::parse(amount));
+  std::ranges::sort(list, {}, [](const auto& item) { return item.first; });
+  return list;
+}
+PodPtr pod(const Amounts& requests, const Amounts& limits = {}) {
+  auto made = std::make_shared<kube::Pod>();
+  made->meta.key = {"hpc", "p"};
+  made->requests = resources(requests);
+  made->limits = resources(limits);
+  return made;
+}
+// `suffixes` without their prefix.
+Root root(const Annotations& suffixes) {
+  Root made;
+  made.kind = "Job";
+  made.key = {"hpc", "j"};
+  for (const auto& [suffix, value] : suffixes) {
+    made.annotations.emplace_back(interner()(std::string(names::kJobPrefix) + suffix), interner()(value));
+  }
+  return made;
+}
+
+slurm::JobDescription described(const Root& root_, const std::vector<PodPtr>& pods, const Config& config = {}) {
+  auto job = describe_job(config, root_, pods);
+  EXPECT_TRUE(job) << (job ? "" : job.error().faults.front());
+  return job ? *job : slurm::JobDescription{};
+}
+std::vector<std::string> faults(const Annotations& annotations, const PodPtr& one = pod({})) {
+  const auto job = describe_job({}, root(annotations), {one});
+  return job ? std::vector<std::string>{} : job.error().faults;
+}
+
+TEST(Describe, APlainPodIsOneExclusiveNode) {
+  Config config;
+  config.partition = "bridge";
+  config.mcs_label = "kubernetes";
+  const auto job = described(root({}), {pod({})}, config);
+  EXPECT_EQ(job.name, "j");
+  EXPECT_EQ(job.partition, "bridge");
+  EXPECT_EQ(job.mcs_label, "kubernetes");
+  EXPECT_EQ(job.nodes, 1u);
+  EXPECT_EQ(job.tasks_per_node, 1u);
+  EXPECT_EQ(job.exclusive, true);
+  // Unset, so that the partition's defaults count.
+  EXPECT_FALSE(job.cpus_per_task || job.memory_per_node || job.tres_per_node || job.time_limit);
+  EXPECT_FALSE(job.minimum_nodes || job.maximum_nodes);
+}
+
+TEST(Describe, TakesEveryAnnotation) {
+  const auto job = described(root({{"account", "acc"},
+                                   {"constraints", "a&b"},
+                                   {"cpu-per-task", "200m"},
+                                   {"exclusive", "false"},
+                                   {"gres", "gres/gpu=2"},
+                                   {"group-id", "100"},
+                                   {"job-name", "name"},
+                                   {"licenses", "matlab:2"},
+                                   {"max-nodes", "3"},
+                                   {"mem-per-node", "1Gi"},
+                                   {"min-nodes", "1"},
+                                   {"partition", "part"},
+                                   {"priority", "100"},
+                                   {"qos", "high"},
+                                   {"reservation", "res"},
+                                   {"timelimit", "90"},
+                                   {"user-id", "1000"},
+                                   {"wckey", "key"}}),
+                             {pod({{"cpu", "7"}, {"memory", "7Gi"}, {"nvidia.com/gpu", "1"}})}, Config{});
+  EXPECT_EQ(job.account, "acc");
+  EXPECT_EQ(job.constraints, "a&b");
+  EXPECT_EQ(job.cpus_per_task, 1u);
+  EXPECT_EQ(job.exclusive, false);
+  EXPECT_EQ(job.tres_per_node, "gres/gpu=2");
+  EXPECT_EQ(job.group_id, "100");
+  EXPECT_EQ(job.name, "name");
+  EXPECT_EQ(job.licenses, "matlab:2");
+  EXPECT_EQ(job.memory_per_node, 1024u);
+  EXPECT_EQ(job.partition, "part");
+  EXPECT_EQ(job.priority, 100u);
+  EXPECT_EQ(job.qos, "high");
+  EXPECT_EQ(job.reservation, "res");
+  EXPECT_EQ(job.time_limit, 90u);
+  EXPECT_EQ(job.user_id, "1000");
+  EXPECT_EQ(job.wckey, "key");
+  // W30: one node a pod, whatever the annotations say.
+  EXPECT_EQ(job.nodes, 1u);
+  EXPECT_FALSE(job.minimum_nodes || job.maximum_nodes);
+}
+
+TEST(Describe, ExclusiveIsGivenUpOnlyByFalse) {
+  EXPECT_EQ(described(root({{"exclusive", " False\n"}}), {pod({})}).exclusive, false);
+  for (const char* value : {"", "no", "0", "true"}) {
+    EXPECT_EQ(described(root({{"exclusive", value}}), {pod({})}).exclusive, true) << value;
+  }
+}
+
+TEST(Describe, TellsEveryFaultAtOnce) {
+  EXPECT_THAT(
+      faults({{"cpu-per-task", "x"},
+              {"mem-per-node", "-1"},
+              {"timelimit", "1234.eu"},
+              {"priority", "99999999999"},
+              {"max-nodes", "0"},
+              {"min-nodes", ""},
+              {"account", "a\nb"},
+              {"gres", ":2"},
+              {"unknown", "x"}}),
+      UnorderedElementsAre(AllOf(HasSubstr("cpu-per-task"), HasSubstr("\"x\"")), HasSubstr("mem-per-node"),
+                           HasSubstr("timelimit: \"1234.eu\" is not a whole number"), HasSubstr("priority"),
+                           HasSubstr("max-nodes"), HasSubstr("min-nodes"), HasSubstr("account"), HasSubstr("gres")));
+}
+
+// W20: rounded up, never 0, which Slurm reads as everything.
+TEST(Describe, SmallAmountsAreNotNothing) {
+  const auto small = described(root({}), {pod({{"cpu", "1m"}, {"memory", "1"}})});
+  EXPECT_EQ(small.cpus_per_task, 1u);
+  EXPECT_EQ(small.memory_per_node, 1u);
+  const auto odd = described(root({}), {pod({{"cpu", "2500m"}, {"memory", "1025Ki"}})});
+  EXPECT_EQ(odd.cpus_per_task, 3u);
+  EXPECT_EQ(odd.memory_per_node, 2u);
+  EXPECT_FALSE(described(root({}), {pod({{"cpu", "0"}, {"memory", "0"}})}).memory_per_node);
+  EXPECT_THAT(faults({{"cpu-per-task", "0"}, {"mem-per-node", "0"}}), testing::SizeIs(2));
+}
+
+TEST(Describe, TheLargestOfRequestsLimitsAndPodsCounts) {
+  const auto job = described(root({}), {pod({{"cpu", "1"}, {"memory", "1Mi"}}, {{"cpu", "2"}, {"memory", "5Mi"}}),
+                                        pod({{"deviceclass.resource.kubernetes.io/dra.cpu", "4"}})});
+  EXPECT_EQ(job.cpus_per_task, 4u);
+  EXPECT_EQ(job.memory_per_node, 5u);
+  EXPECT_EQ(job.nodes, 2u);
+}
+
+TEST(Describe, PodLevelLimitsOfTheTemplateCountWhereThePodsSayNothing) {
+  Root job_root = root({});
+  job_root.template_limits = resources({{"cpu", "22"}});
+  const auto job = described(job_root, {pod({{"memory", "1Mi"}})});
+  EXPECT_EQ(job.cpus_per_task, 22u);
+  EXPECT_EQ(job.memory_per_node, 1u);
+  EXPECT_EQ(described(job_root, {pod({{"cpu", "1"}})}).cpus_per_task, 1u);
+}
+
+TEST(Describe, DeadlineBecomesAWholeMinute) {
+  Root job_root = root({});
+  const auto minutes = [&](std::optional<std::int64_t> seconds) {
+    job_root.active_deadline_seconds = seconds;
+    return described(job_root, {pod({})}).time_limit;
+  };
+  EXPECT_EQ(minutes(90), 2u);
+  EXPECT_EQ(minutes(60), 1u);
+  EXPECT_EQ(minutes(1), 1u);
+  EXPECT_EQ(minutes(std::nullopt), std::nullopt);
+  EXPECT_EQ(minutes(0), std::nullopt) << "0 is no limit to Slurm";
+  EXPECT_EQ(minutes(std::numeric_limits<std::int64_t>::max()), 2147483647u);
+  job_root.annotations = root({{"timelimit", "5"}}).annotations;
+  EXPECT_EQ(minutes(90), 5u);
+}
+
+// W19: every class, not the largest only.
+TEST(Describe, DevicesOfSeveralClassesAreJoined) {
+  const auto gres = [](const Amounts& limits) { return described(root({}), {pod({}, limits)}).tres_per_node; };
+  EXPECT_EQ(gres({}), std::nullopt);
+  EXPECT_EQ(gres({{"nvidia.com/gpu", "2"}}), "gres/gpu=2");
+  EXPECT_EQ(gres({{"amd.com/gpu", "1"}}), "gres/gpu=1");
+  EXPECT_EQ(gres({{"deviceclass.resource.kubernetes.io/gpu.nvidia.com", "2"},
+                  {"deviceclass.resource.kubernetes.io/gpu.example.com", "3"},
+                  {"deviceclass.resource.kubernetes.io/dra.cpu", "4"}}),
+            "gres/gpu:gpu.example.com=3,gres/gpu:gpu.nvidia.com=2");
+  EXPECT_EQ(gres({{"example.com/gpu", "2"}}), std::nullopt);
+  EXPECT_EQ(gres({{"nvidia.com/gpu", "0"}}), std::nullopt);
+  const auto gang = described(root({}), {pod({{"nvidia.com/gpu", "1"}}), pod({{"nvidia.com/gpu", "4"}})});
+  EXPECT_EQ(gang.tres_per_node, "gres/gpu=4");
+}
+
+TEST(Describe, UnknownClassesAreRefused) {
+  EXPECT_THAT(faults({}, pod({{"deviceclass.resource.kubernetes.io/tpu", "1"}})), ElementsAre(HasSubstr("\"tpu\"")));
+}
+
+TEST(Describe, GresAnnotationMayBeWrittenAsForSbatch) {
+  const auto gres = [](const char* text) { return described(root({{"gres", text}}), {pod({})}).tres_per_node; };
+  EXPECT_EQ(gres("gpu:v100:2"), "gres/gpu:v100:2");
+  EXPECT_EQ(gres("gpu:1,shard=3"), "gres/gpu:1,gres/shard=3");
+  EXPECT_EQ(gres("gres/gpu=2"), "gres/gpu=2");
+  EXPECT_EQ(gres("gres:gpu:2"), "gres:gpu:2");
+  EXPECT_EQ(gres("license/x=1,cpu=4"), "license/x=1,cpu=4");
+  EXPECT_EQ(gres(""), std::nullopt);
+}
+
+// W37: the annotations that count are those of the root.
+TEST(Describe, AnnotationsOfTheRootAreHeldAgainstThePodsDevices) {
+  const PodPtr gpu = pod({{"deviceclass.resource.kubernetes.io/gpu.nvidia.com", "1"}});
+  const PodPtr cpu = pod({{"deviceclass.resource.kubernetes.io/dra.cpu", "1"}});
+  EXPECT_THAT(faults({{"gres", "gpu:1"}}, gpu), ElementsAre(HasSubstr("gres")));
+  EXPECT_THAT(faults({{"cpu-per-task", "1"}}, cpu), ElementsAre(HasSubstr("cpu-per-task")));
+  EXPECT_THAT(faults({{"gres", "gpu:1"}}, cpu), IsEmpty());
+  EXPECT_THAT(faults({{"cpu-per-task", "1"}}, gpu), IsEmpty());
+}
+
+TEST(InQuotes, CutsAtACharacter) {
+  EXPECT_EQ(in_quotes("a"), "\"a\"");
+  const std::string text = std::string(99, 'a') + "\xc3\xa4" + "b";
+  EXPECT_EQ(in_quotes(text), "\"" + std::string(99, 'a') + "...\"");
+}
+
+}  // namespace
+}  // namespace bascule::bridge
