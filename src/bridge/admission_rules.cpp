@@ -1,0 +1,200 @@
+#include "bridge/admission_rules.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bridge/description.hpp"
+#include "bridge/names.hpp"
+
+namespace bascule::bridge {
+
+namespace {
+
+// Written by the bridge alone. An empty value is the same as none.
+constexpr std::string_view kOwnLabels[] = {names::kSlurmJobId};
+constexpr std::string_view kOwnAnnotations[] = {names::kSlurmNode, names::kSlurmState, names::kSlurmReason};
+
+std::string_view label(const json::Value& pod, std::string_view key) {
+  return json::string_at(pod, {"metadata", "labels", key});
+}
+std::string_view annotation(const json::Value& pod, std::string_view key) {
+  return json::string_at(pod, {"metadata", "annotations", key});
+}
+
+bool has_finalizer(const json::Value& pod) {
+  const json::Array* list = json::array_at(pod, {"metadata", "finalizers"});
+  return list != nullptr && std::ranges::any_of(*list, [](const json::Value& item) {
+           const auto* text = item.if_string();
+           return text != nullptr && json::view(*text) == names::kFinalizer;
+         });
+}
+
+// fn(container name, resource name) for every key of requests and limits, init containers first.
+template <class F>
+void for_each_resource(const json::Value& pod, F&& fn) {
+  for (const std::string_view list_name : {"initContainers", "containers"}) {
+    const json::Array* list = json::array_at(pod, {"spec", list_name});
+    if (list == nullptr) continue;
+    for (const json::Value& container : *list) {
+      for (const std::string_view part : {"requests", "limits"}) {
+        const json::Object* resources = json::object_at(container, {"resources", part});
+        if (resources == nullptr) continue;
+        for (const auto& [key, amount] : *resources) {
+          fn(json::string_at(container, {"name"}), std::string_view(key.data(), key.size()));
+        }
+      }
+    }
+  }
+}
+
+// Empty when the resource is not a device class.
+std::string_view class_of_resource(std::string_view resource) {
+  return resource.starts_with(names::kDeviceClassPrefix) ? resource.substr(names::kDeviceClassPrefix.size())
+                                                         : std::string_view{};
+}
+
+// The pod's own annotations are the job's only when nothing above it speaks for it.
+bool speaks_for_itself(const json::Value& pod) {
+  if (!label(pod, names::kPodGroup).empty()) return false;
+  if (!json::string_at(pod, {"spec", "schedulingGroup", "podGroupName"}).empty()) return false;
+  const json::Array* owners = json::array_at(pod, {"metadata", "ownerReferences"});
+  return owners == nullptr ||
+         std::ranges::none_of(*owners, [](const json::Value& owner) { return json::bool_at(owner, {"controller"}); });
+}
+
+AnnotationViews annotations_of(const json::Value& pod) {
+  AnnotationViews views;
+  if (const json::Object* object = json::object_at(pod, {"metadata", "annotations"})) {
+    for (const auto& [key, value] : *object) {
+      if (const auto* text = value.if_string()) {
+        views.emplace_back(std::string_view(key.data(), key.size()), json::view(*text));
+      }
+    }
+  }
+  return views;
+}
+
+}  // namespace
+
+void preset_faults(const json::Value& pod, Sentences& faults) {
+  for (const std::string_view key : kOwnLabels) {
+    if (!label(pod, key).empty()) {
+      faults.push_back(
+          fmt::format("metadata.labels[{}] is set by the bridge when the pod has a Slurm job; remove it "
+                      "from the manifest",
+                      key));
+    }
+  }
+  for (const std::string_view key : kOwnAnnotations) {
+    if (!annotation(pod, key).empty()) {
+      faults.push_back(
+          fmt::format("metadata.annotations[{}] is set by the bridge when Slurm has decided; remove it from the "
+                      "manifest",
+                      key));
+    }
+  }
+  if (has_finalizer(pod)) {
+    faults.push_back(
+        fmt::format("metadata.finalizers: {} is set by the bridge; remove it from the manifest", names::kFinalizer));
+  }
+}
+
+void change_faults(const json::Value& before, const json::Value& after, Sentences& faults) {
+  for (const std::string_view key : kOwnLabels) {
+    if (label(before, key) != label(after, key)) {
+      faults.push_back(
+          fmt::format("metadata.labels[{}] belongs to the bridge and may not be changed ({} to {}); leave it as it is, "
+                      "or cancel the Slurm job to give the pod back",
+                      key, in_quotes(label(before, key)), in_quotes(label(after, key))));
+    }
+  }
+  for (const std::string_view key : kOwnAnnotations) {
+    if (annotation(before, key) != annotation(after, key)) {
+      faults.push_back(fmt::format(
+          "metadata.annotations[{}] belongs to the bridge and may not be changed ({} to {}); leave it as it is", key,
+          in_quotes(annotation(before, key)), in_quotes(annotation(after, key))));
+    }
+  }
+  if (has_finalizer(before) != has_finalizer(after)) {
+    faults.push_back(
+        fmt::format("metadata.finalizers: {} belongs to the bridge, which removes it when the pod's Slurm job is over; "
+                    "leave it as it is",
+                    names::kFinalizer));
+  }
+}
+
+void shape_faults(const json::Value& pod, Sentences& faults) {
+  const json::Value* claims = json::find(pod, {"spec", "resourceClaims"});
+  if (claims != nullptr && !claims->is_null()) {
+    faults.push_back(
+        fmt::format("spec.resourceClaims is not supported; ask for devices with the annotation {}gres or "
+                    "with a resource {}CLASS of a container",
+                    names::kJobPrefix, names::kDeviceClassPrefix));
+  }
+  const json::Array* spread = json::array_at(pod, {"spec", "topologySpreadConstraints"});
+  if (spread != nullptr && !spread->empty()) {
+    faults.push_back(
+        "spec.topologySpreadConstraints is not supported, since Slurm chooses the nodes; remove it, or use a Slurm "
+        "topology and constraints");
+  }
+  bool native_cpu = false;
+  bool class_cpu = false;
+  for (const std::string_view part : {"requests", "limits"}) {
+    native_cpu = native_cpu || json::find(pod, {"spec", "resources", part, "cpu"}) != nullptr;
+  }
+  for_each_resource(pod, [&](std::string_view, std::string_view resource) {
+    native_cpu = native_cpu || resource == "cpu";
+    class_cpu = class_cpu || class_of_resource(resource) == names::kCpuClass;
+  });
+  if (native_cpu && class_cpu) {
+    faults.push_back(fmt::format("cpu and {}{} cannot be asked for together; keep one of them in all containers",
+                                 names::kDeviceClassPrefix, names::kCpuClass));
+  }
+}
+
+void request_faults(const json::Value& pod, Sentences& faults) {
+  bool class_cpu = false;
+  bool class_gpu = false;
+  std::vector<std::pair<std::string_view, std::string_view>> unsupported;
+  for_each_resource(pod, [&](std::string_view container, std::string_view resource) {
+    const std::string_view device_class = class_of_resource(resource);
+    if (device_class.empty() && resource != names::kDeviceClassPrefix) return;
+    if (device_class == names::kCpuClass) {
+      class_cpu = true;
+      return;
+    }
+    class_gpu = true;
+    if (std::ranges::find(names::kGpuClasses, device_class) == std::end(names::kGpuClasses)) {
+      unsupported.emplace_back(container, device_class);
+    }
+  });
+  std::ranges::sort(unsupported);
+  unsupported.erase(std::unique(unsupported.begin(), unsupported.end()), unsupported.end());
+  for (const auto& [container, device_class] : unsupported) {
+    faults.push_back(fmt::format("container {}: device class {} is not supported; use one of {}, {}, {}", container,
+                                 in_quotes(device_class), names::kCpuClass, names::kGpuClasses[0],
+                                 names::kGpuClasses[1]));
+  }
+  if (!speaks_for_itself(pod)) return;
+  const AnnotationViews annotations = annotations_of(pod);
+  for (std::string& fault : annotation_faults(annotations)) faults.push_back(std::move(fault));
+  for (std::string& fault : annotation_conflicts(annotations, class_cpu, class_gpu)) faults.push_back(std::move(fault));
+}
+
+void request_warnings(const json::Value& pod, Sentences& warnings) {
+  // A controller's warnings reach nobody but its log.
+  const json::Array* owners = json::array_at(pod, {"metadata", "ownerReferences"});
+  if (owners != nullptr && !owners->empty()) return;
+  const AnnotationViews annotations = annotations_of(pod);
+  if (speaks_for_itself(pod)) {
+    for (std::string& warning : annotation_warnings(annotations)) warnings.push_back(std::move(warning));
+    return;
+  }
+  for (const auto& [key, value] : annotations) {
+    if (!key.starts_with(names::kJobPrefix)) continue;
+    warnings.push_back(fmt::format("{} has no effect on a pod of a group; put it on the PodGroup", key));
+  }
+}
+
+}  // namespace bascule::bridge

@@ -1,0 +1,26 @@
+// The rules for pods that Slurm shall place, over the pod as the API server shows it. Pure. Every function appends one
+// sentence a fault, naming field and remedy, without the pod's name.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "json/value.hpp"
+
+namespace bascule::bridge {
+
+using Sentences = std::vector<std::string>;
+
+// What only the bridge may write, set by somebody else in a new pod.
+void preset_faults(const json::Value& pod, Sentences& faults);
+// What only the bridge may write, changed between two versions of a pod.
+void change_faults(const json::Value& before, const json::Value& after, Sentences& faults);
+// What Slurm cannot honour: resource claims, topology spread, native beside claimed CPUs.
+void shape_faults(const json::Value& pod, Sentences& faults);
+// Device classes that cannot be translated; job annotations that cannot be read or contradict the request.
+void request_faults(const json::Value& pod, Sentences& faults);
+// What is allowed and surely not meant.
+void request_warnings(const json::Value& pod, Sentences& warnings);
+
+}  // namespace bascule::bridge
