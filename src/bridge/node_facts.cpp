@@ -1,0 +1,153 @@
+#include "bridge/node_facts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bridge/names.hpp"
+#include "json/value.hpp"
+
+namespace bascule::bridge {
+
+namespace {
+
+// What follows our mark in a reason; slurm-bridge's own texts, and two more.
+constexpr std::string_view kCorresponding = "corresponding Kubernetes node (";
+constexpr std::string_view kRemoving = "removing external node ";
+constexpr std::string_view kReshaping = "registering external node anew ";
+
+std::string reason(std::string_view text) {
+  return fmt::format("{} {}", names::kReasonMark, text);
+}
+
+// The text after our mark, which slurm-bridge sometimes writes twice; nullopt: not ours.
+std::optional<std::string_view> after_mark(std::string_view text) {
+  if (!text.starts_with(names::kReasonMark)) return std::nullopt;
+  while (text.starts_with(names::kReasonMark)) {
+    text.remove_prefix(names::kReasonMark.size());
+    while (text.starts_with(' ')) text.remove_prefix(1);
+  }
+  return text;
+}
+
+// Letters, digits and a few marks: what goes into a slurm.conf line unquoted. Anything else could add keys of its own.
+bool is_plain(std::string_view text, std::string_view marks) {
+  return !text.empty() && text.size() <= 253 && std::ranges::all_of(text, [marks](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+           marks.find(c) != std::string_view::npos;
+  });
+}
+
+std::int64_t floor_of(const Quantity& quantity) {
+  const std::int64_t up = quantity.ceil();
+  return quantity < Quantity(up) ? up - 1 : up;
+}
+
+}  // namespace
+
+bool is_plain_node_name(std::string_view text) {
+  return is_plain(text, "-_.");
+}
+bool is_plain_feature(std::string_view text) {
+  return is_plain(text, "-_.") && text != "ALL";
+}
+bool is_plain_topology(std::string_view text) {
+  return is_plain(text, "-_.:,");
+}
+bool is_plain_address(std::string_view text) {
+  return is_plain(text, ".:");
+}
+
+std::vector<std::string> items_of(std::string_view text) {
+  std::vector<std::string> items;
+  while (!text.empty()) {
+    const std::size_t comma = text.find(',');
+    std::string_view item = text.substr(0, comma);
+    text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
+    while (!item.empty() && static_cast<unsigned char>(item.front()) <= ' ') item.remove_prefix(1);
+    while (!item.empty() && static_cast<unsigned char>(item.back()) <= ' ') item.remove_suffix(1);
+    if (!item.empty()) items.emplace_back(item);
+  }
+  std::ranges::sort(items);
+  items.erase(std::unique(items.begin(), items.end()), items.end());
+  return items;
+}
+
+std::string join_items(const std::vector<std::string>& items) {
+  std::string text;
+  for (const std::string& item : items) text += (text.empty() ? "" : ",") + item;
+  return text;
+}
+
+std::string print_mark(const NodeMark& mark) {
+  return json::dump(
+      json::Object{{"bascule", {{"bridge", mark.bridge}, {"cluster", mark.cluster}, {"topology", mark.topology}}}});
+}
+
+std::optional<NodeMark> parse_mark(std::string_view extra) {
+  if (!extra.starts_with('{')) return std::nullopt;
+  try {
+    const json::Value value = json::parse(extra, {.depth = 8, .bytes = std::size_t{64} << 10});
+    if (json::object_at(value, {"bascule"}) == nullptr) return std::nullopt;
+    NodeMark mark{std::string(json::string_at(value, {"bascule", "bridge"})),
+                  std::string(json::string_at(value, {"bascule", "cluster"})),
+                  std::string(json::string_at(value, {"bascule", "topology"}))};
+    if (mark.bridge.empty() || mark.cluster.empty()) return std::nullopt;
+    return mark;
+  } catch (const json::ParseError&) {
+    return std::nullopt;
+  }
+}
+
+NodeShape shape_of(const kube::Node& node) {
+  const std::int64_t cpus = floor_of(kube::amount(node.allocatable, "cpu"));
+  const std::int64_t bytes = floor_of(kube::amount(node.allocatable, "memory"));
+  return {static_cast<std::uint32_t>(std::clamp<std::int64_t>(cpus, 0, 65'533)),
+          static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 0)) >> 20};
+}
+
+std::string slurm_name_of(const kube::Node& node) {
+  const auto* name = kube::find(node.meta.labels, names::kSlurmNodeName);
+  return name == nullptr ? node.meta.key.name : name->str();
+}
+
+std::vector<std::string> partitions_of(const kube::Node& node) {
+  return items_of(kube::value_or(node.meta.annotations, names::kExternalNodePartitions));
+}
+
+std::string normal_topology(std::string_view text) {
+  return join_items(items_of(text));
+}
+
+bool is_our_reason(std::string_view text) {
+  const auto rest = after_mark(text);
+  return rest && (rest->starts_with(kCorresponding) || rest->starts_with(kRemoving) || rest->starts_with(kReshaping));
+}
+
+bool is_reshape_reason(std::string_view text) {
+  const auto rest = after_mark(text);
+  return rest && rest->starts_with(kReshaping);
+}
+
+std::string cordon_reason(std::string_view kube_name) {
+  return reason(fmt::format("{}{}) is unschedulable", kCorresponding, kube_name));
+}
+std::string lost_reason(std::string_view kube_name) {
+  return reason(fmt::format("{}{}) is not ready", kCorresponding, kube_name));
+}
+std::string schedulable_reason(std::string_view kube_name) {
+  return reason(fmt::format("{}{}) is schedulable", kCorresponding, kube_name));
+}
+std::string removal_reason(std::string_view slurm_name) {
+  return reason(fmt::format("{}{}", kRemoving, slurm_name));
+}
+std::string reshape_reason(std::string_view slurm_name, const NodeShape& shape, std::string_view address) {
+  return reason(fmt::format("{}{}: {} CPUs, {} MiB at {}", kReshaping, slurm_name, shape.cpus, shape.memory, address));
+}
+
+bool is_removal_reason(std::string_view text) {
+  const auto rest = after_mark(text);
+  return rest && rest->starts_with(kRemoving);
+}
+
+}  // namespace bascule::bridge

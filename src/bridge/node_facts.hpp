@@ -1,0 +1,62 @@
+// What is read off a node, and the texts the bridge leaves on it in Slurm: mark, reasons, size, names. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bridge/unit.hpp"
+
+namespace bascule::bridge {
+
+// Whose nodes are whose when several bridges or clusters share one Slurm. Kept in the Slurm node's "extra".
+struct NodeMark {
+  std::string bridge;    // scheduler name
+  std::string cluster;   // uid of the namespace kube-system
+  std::string topology;  // normalised topology spec last applied, so that only its changes are
+  friend bool operator==(const NodeMark&, const NodeMark&) = default;
+};
+std::string print_mark(const NodeMark& mark);
+std::optional<NodeMark> parse_mark(std::string_view extra);
+
+// What of a Kubernetes node Slurm is told. The one computation for registering and for comparing.
+struct NodeShape {
+  std::uint32_t cpus = 0;    // allocatable, whole: what kubelet will admit
+  std::uint64_t memory = 0;  // MiB, allocatable
+  friend bool operator==(const NodeShape&, const NodeShape&) = default;
+};
+NodeShape shape_of(const kube::Node& node);
+
+// The name in Slurm: the label slurm-nodename, or the node's own.
+std::string slurm_name_of(const kube::Node& node);
+// Partitions asked for by annotation, trimmed, without blanks, sorted, once each.
+std::vector<std::string> partitions_of(const kube::Node& node);
+// Items trimmed, sorted, once each.
+std::string normal_topology(std::string_view text);
+
+// Reasons for draining. They begin with our mark, and the first two read as slurm-bridge's.
+std::string cordon_reason(std::string_view kube_name);
+std::string removal_reason(std::string_view slurm_name);
+std::string lost_reason(std::string_view kube_name);
+std::string reshape_reason(std::string_view slurm_name, const NodeShape& shape, std::string_view address);
+// For the record when the node is back in service.
+std::string schedulable_reason(std::string_view kube_name);
+// True when `reason` is one that the bridge (ours or slurm-bridge) gave, for draining.
+bool is_our_reason(std::string_view reason);
+// True when the node drains to be registered anew.
+bool is_reshape_reason(std::string_view reason);
+bool is_removal_reason(std::string_view reason);
+
+// What may go into a slurm.conf line unquoted: anything else could add keys of its own.
+bool is_plain_node_name(std::string_view text);
+bool is_plain_feature(std::string_view text);
+bool is_plain_topology(std::string_view text);
+bool is_plain_address(std::string_view text);
+
+// Items of a comma-separated list: trimmed, sorted, once each, without empty ones.
+std::vector<std::string> items_of(std::string_view text);
+std::string join_items(const std::vector<std::string>& items);
+
+}  // namespace bascule::bridge

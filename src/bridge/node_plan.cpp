@@ -1,0 +1,385 @@
+#include "bridge/node_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bridge/names.hpp"
+#include "json/value.hpp"
+
+namespace bascule::bridge {
+
+namespace {
+
+constexpr std::string_view kUnreachable = "node.kubernetes.io/unreachable";
+constexpr std::string_view kNoExecute = "NoExecute";
+
+bool is_idle(const slurm::Node& node) {
+  using State = slurm::NodeState;
+  return (node.states.base == State::kIdle || node.states.base == State::kDown) &&
+         !node.states.has(slurm::NodeFlag::kCompleting) && node.alloc_cpus == 0;
+}
+
+// One planning step over one node; what it decides is in `plan_`.
+class Planner final {
+ public:
+  Planner(const Config& config, const NodeIdentity& self, const NodeSides& sides, NodeMemory& memory, TimePoint now)
+      : config_(config), self_(self), sides_(sides), memory_(memory), now_(now) {
+    if (sides.nodes.size() == 1) kube_ = sides.nodes.front().get();
+    slurm_ = sides.slurm.get();
+    if (slurm_ != nullptr) mark_ = parse_mark(slurm_->extra);
+  }
+
+  NodePlan run() {
+    if (!sides_.nodes_known || !sides_.slurm_known) return std::move(plan_);
+    if (sides_.nodes.size() > 1) {
+      say_double();
+      return std::move(plan_);
+    }
+    watch_readiness();
+    if (kube_ == nullptr) {
+      if (is_ours() && is_external()) leave();
+    } else if (slurm_ == nullptr) {
+      if (is_labelled()) add();
+    } else if (is_external() && !is_labelled() && is_ours()) {
+      leave();
+    } else {
+      keep();
+    }
+    if (kube_ != nullptr) taint();
+    return std::move(plan_);
+  }
+
+ private:
+  void say(kube::EventType type, std::string_view why, std::string note) {
+    plan_.say.push_back({type, std::string(why), std::move(note)});
+  }
+  void warn(std::string_view why, std::string note) { say(kube::EventType::kWarning, why, std::move(note)); }
+  void wake_at(TimePoint when) { plan_.wake = plan_.wake ? std::min(*plan_.wake, when) : when; }
+
+  bool is_labelled() const { return kube::find(kube_->meta.labels, names::kExternalNode) != nullptr; }
+  bool is_external() const { return slurm_->states.has(slurm::NodeFlag::kExternal); }
+  // By cluster alone: a bridge that got another name still knows its nodes.
+  bool is_ours() const { return slurm_ != nullptr && mark_ && mark_->cluster == self_.cluster; }
+  bool is_foreign() const { return mark_ && !is_ours(); }
+
+  void say_double() {
+    std::string all;
+    for (const NodePtr& node : sides_.nodes) all += (all.empty() ? "" : ", ") + node->meta.key.name;
+    warn("SlurmNameClash", fmt::format("nodes {} all have the name {} in Slurm; give each its own label {}", all,
+                                       sides_.slurm_name, names::kSlurmNodeName));
+  }
+
+  // --- readiness --------------------------------------------------------------------------------------------------
+
+  void watch_readiness() {
+    if (kube_ == nullptr || kube_->ready.status == "True") {
+      memory_.not_ready_since.reset();
+    } else if (!memory_.not_ready_since) {
+      memory_.not_ready_since = now_;
+    }
+  }
+  bool is_ready() const { return kube_->ready.status == "True"; }
+  bool is_lost() {
+    if (is_ready()) return false;
+    const bool unreachable =
+        std::ranges::any_of(kube_->taints, [](const kube::Taint& taint) { return taint.key == kUnreachable; });
+    if (unreachable || now_ - *memory_.not_ready_since >= kReadyGrace) return true;
+    wake_at(*memory_.not_ready_since + kReadyGrace);
+    return false;
+  }
+
+  // --- registering ------------------------------------------------------------------------------------------------
+
+  // The features wanted; nullopt: something is wrong with them, and said, or not known yet.
+  std::optional<std::vector<std::string>> features() {
+    std::vector<std::string> wanted = partitions_of(*kube_);
+    for (const std::string& name : wanted) {
+      if (!is_plain_feature(name)) {
+        warn("SlurmPartitionInvalid",
+             fmt::format("annotation {}: \"{}\" cannot be a partition: letters, digits, '-', '_' and '.' only",
+                         names::kExternalNodePartitions, name));
+        return std::nullopt;
+      }
+    }
+    if (wanted.empty()) return wanted;
+    if (sides_.partitions == nullptr) {
+      plan_.need_partitions = true;
+      return std::nullopt;
+    }
+    for (const std::string& name : wanted) {
+      if (!sides_.partitions->contains(name)) {
+        warn("SlurmPartitionUnknown", fmt::format("annotation {}: Slurm has no partition {}; create it or correct the "
+                                                  "annotation",
+                                                  names::kExternalNodePartitions, name));
+        wake_at(now_ + std::chrono::minutes(1));
+        return std::nullopt;
+      }
+    }
+    return wanted;
+  }
+
+  // Normalised; nullopt: invalid, and said.
+  std::optional<std::string> topology() {
+    std::string wanted = normal_topology(kube::value_or(kube_->meta.annotations, names::kTopologySpec));
+    if (wanted.empty() || is_plain_topology(wanted)) return wanted;
+    warn("SlurmTopologyInvalid",
+         fmt::format("annotation {}: \"{}\" is not a topology such as topo-switch:s2,topo-block:b2",
+                     names::kTopologySpec, wanted));
+    return std::nullopt;
+  }
+
+  bool has_name() {
+    if (is_plain_node_name(sides_.slurm_name)) return true;
+    warn("SlurmNameInvalid",
+         fmt::format("label {}: \"{}\" cannot be a node name in Slurm", names::kSlurmNodeName, sides_.slurm_name));
+    return false;
+  }
+
+  void add() {
+    if (kube_->meta.deleted || !has_name()) return;
+    if (!is_ready()) {
+      say(kube::EventType::kNormal, "SlurmRegistrationWaits",
+          "the node will be registered in Slurm as soon as it is ready");
+      return;
+    }
+    // Without an address slurmctld resolves the name when it allocates the node, and holds its locks meanwhile.
+    if (!is_plain_address(kube_->internal_ip)) {
+      warn("SlurmRegistrationWaits",
+           "the node has no InternalIP address in its status yet, and Slurm must not look its name up; it will be "
+           "registered when it has one");
+      return;
+    }
+    const NodeShape shape = shape_of(*kube_);
+    if (shape.cpus == 0 || shape.memory == 0) {
+      warn("SlurmRegistrationWaits", fmt::format("the node's allocatable resources ({} whole CPUs, {} MiB) leave "
+                                                 "nothing for Slurm to give",
+                                                 shape.cpus, shape.memory));
+      return;
+    }
+    const auto wanted_features = features();
+    const auto wanted_topology = topology();
+    if (!wanted_features || !wanted_topology) return;
+    std::string line = fmt::format(
+        "NodeName={} NodeAddr={} Sockets=1 CoresPerSocket={} ThreadsPerCore=1 CPUs={} RealMemory={} State=External",
+        sides_.slurm_name, kube_->internal_ip, shape.cpus, shape.cpus, shape.memory);
+    if (!wanted_features->empty()) line += " Feature=" + join_items(*wanted_features);
+    if (!wanted_topology->empty()) line += " Topology=" + *wanted_topology;
+    plan_.add = std::move(line);
+    plan_.update = slurm::NodeUpdate{};
+    plan_.update->extra = print_mark({self_.bridge, self_.cluster, *wanted_topology});
+    if (kube_->unschedulable) plan_.state = drained(cordon_reason(kube_->meta.key.name));
+    say(kube::EventType::kNormal, "SlurmRegistering",
+        fmt::format("registering in Slurm as external node {} with {} CPUs and {} MiB", sides_.slurm_name, shape.cpus,
+                    shape.memory));
+  }
+
+  // --- in service -------------------------------------------------------------------------------------------------
+
+  // Shared with us: pods may be placed on it through Slurm, so other schedulers must keep off.
+  bool is_shared() const {
+    if (slurm_ == nullptr) return false;
+    if (is_labelled()) return !is_external() || !is_foreign();
+    if (config_.partition.empty()) return kube::find(kube_->meta.labels, names::kSlurmNodeName) != nullptr;
+    return std::ranges::find(slurm_->partitions, config_.partition) != slurm_->partitions.end();
+  }
+
+  void keep() {
+    const bool external = is_external() && is_labelled();
+    if (external && is_foreign()) {
+      warn("SlurmNodeForeign",
+           fmt::format(
+               "Slurm node {} was registered for another Kubernetes cluster ({}); give this node its own label {}",
+               sides_.slurm_name, mark_->cluster, names::kSlurmNodeName));
+      return;
+    }
+    if (!external && is_labelled()) {
+      say(kube::EventType::kNormal, "SlurmNodeHybrid",
+          fmt::format("Slurm node {} was registered by slurmd, so label {} changes nothing there", sides_.slurm_name,
+                      names::kExternalNode));
+    }
+    if (is_external() && !is_labelled()) {
+      warn("SlurmNodeUnmarked",
+           fmt::format("external Slurm node {} does not bear this bridge's mark and is left alone; remove it with "
+                       "scontrol delete nodename={}",
+                       sides_.slurm_name, sides_.slurm_name));
+    }
+    std::optional<std::string> wanted;
+    if (external) wanted = tend();
+    if (plan_.remove || (!is_shared() && !external)) return;
+    if (!wanted && kube_->unschedulable) wanted = cordon_reason(kube_->meta.key.name);
+    if (!wanted && is_lost()) wanted = lost_reason(kube_->meta.key.name);
+    set_drain(wanted);
+    if (slurm_->states.base == slurm::NodeState::kDown || slurm_->states.has(slurm::NodeFlag::kFail)) {
+      warn("SlurmNodeDown", fmt::format("Slurm node {} is {}{}", sides_.slurm_name, slurm::print(slurm_->states),
+                                        slurm_->reason.empty() ? "" : ": " + slurm_->reason));
+    }
+  }
+
+  // An external node of ours: features, topology, mark, size. The reason to drain it for, if it must be made anew.
+  std::optional<std::string> tend() {
+    slurm::NodeUpdate update;
+    NodeMark mark{self_.bridge, self_.cluster, mark_ ? mark_->topology : ""};
+    const auto wanted_features = features();
+    if (wanted_features && !wanted_features->empty() && *wanted_features != items_of(join_items(slurm_->features))) {
+      update.features = *wanted_features;
+    }
+    if (const auto wanted_topology = topology(); wanted_topology && *wanted_topology != mark.topology) {
+      if (*wanted_topology != normal_topology(slurm_->topology)) update.topology = *wanted_topology;
+      mark.topology = *wanted_topology;
+    }
+    // A text somebody else keeps in "extra" stays; the node then cannot be told from a stranger's and is not removed.
+    if ((!mark_ && slurm_->extra.empty()) || (mark_ && mark != *mark_)) update.extra = print_mark(mark);
+    if (!mark_ && !slurm_->extra.empty()) {
+      warn("SlurmNodeUnmarked",
+           fmt::format("the field extra of Slurm node {} is in use, so the node cannot be marked as "
+                       "this bridge's and will not be removed by it",
+                       sides_.slurm_name));
+      // Without a memory of what was applied, the topology is set only where Slurm says another.
+      if (update.topology && update.topology->empty()) update.topology.reset();
+    }
+    if (update.features || update.topology || update.extra) plan_.update = std::move(update);
+    if (slurm_->partitions.empty() || (!config_.partition.empty() && !in_partition())) {
+      say(kube::EventType::kNormal, "SlurmNodeOutside",
+          fmt::format(
+              "Slurm node {} is not in partition {}; name it in annotation {} and let slurm.conf map the feature "
+              "to the partition (Nodeset)",
+              sides_.slurm_name, config_.partition, names::kExternalNodePartitions));
+    }
+    return reshape();
+  }
+
+  bool in_partition() const {
+    return std::ranges::find(slurm_->partitions, config_.partition) != slurm_->partitions.end();
+  }
+
+  // Slurm cannot change the size of a live node: it must be removed and added.
+  std::optional<std::string> reshape() {
+    if (!is_ours() || kube_->meta.deleted || !is_ready()) return std::nullopt;
+    const NodeShape wanted = shape_of(*kube_);
+    if (wanted.cpus == 0 || wanted.memory == 0) return std::nullopt;
+    // A little less memory than there is harms nobody; what is left after a reboot differs by some pages.
+    const bool memory_fits = slurm_->memory <= wanted.memory && wanted.memory - slurm_->memory <= wanted.memory / 64;
+    const bool address_fits =
+        slurm_->address.empty() || slurm_->address == kube_->internal_ip || !is_plain_address(kube_->internal_ip);
+    if (slurm_->cpus == wanted.cpus && memory_fits && address_fits) return std::nullopt;
+    std::string text = reshape_reason(sides_.slurm_name, wanted, kube_->internal_ip);
+    if (slurm_->states.has(slurm::NodeFlag::kDrain) && !slurm_->states.has(slurm::NodeFlag::kUndrain)) {
+      if (!is_our_reason(slurm_->reason)) return std::nullopt;  // its administrator has it
+      if (is_idle(*slurm_)) {
+        plan_.remove = true;
+        plan_.update.reset();
+        return std::nullopt;
+      }
+    } else if (!is_idle(*slurm_) && !sides_.may_reshape) {
+      say(kube::EventType::kNormal, "SlurmNodeOutdated",
+          fmt::format(
+              "Slurm node {} will be registered anew with {} CPUs and {} MiB when it is idle or fewer others are",
+              sides_.slurm_name, wanted.cpus, wanted.memory));
+      wake_at(now_ + kDrainLook);
+      return std::nullopt;
+    }
+    wake_at(now_ + kDrainLook);
+    return text;
+  }
+
+  slurm::NodeUpdate drained(std::string text) const {
+    slurm::NodeUpdate update;
+    update.state = "DRAIN";
+    update.reason = std::move(text);
+    return update;
+  }
+
+  void set_drain(const std::optional<std::string>& wanted) {
+    const bool drain = slurm_->states.has(slurm::NodeFlag::kDrain) && !slurm_->states.has(slurm::NodeFlag::kUndrain);
+    const bool ours = is_our_reason(slurm_->reason);
+    if (drain && !ours) {
+      warn("SlurmNodeDrained", fmt::format("Slurm node {} is drained by {}: {}", sides_.slurm_name,
+                                           slurm_->reason_set_by.empty() ? "an administrator" : slurm_->reason_set_by,
+                                           slurm_->reason.empty() ? "no reason given" : slurm_->reason));
+      return;
+    }
+    if (wanted) {
+      if (!drain || slurm_->reason != *wanted) {
+        plan_.state = drained(*wanted);
+        say(kube::EventType::kNormal, "SlurmNodeDraining",
+            fmt::format("draining Slurm node {}: {}", sides_.slurm_name, *wanted));
+      }
+    } else if (drain) {
+      slurm::NodeUpdate update;
+      update.state = "UNDRAIN";
+      update.reason = schedulable_reason(kube_->meta.key.name);
+      plan_.state = std::move(update);
+      say(kube::EventType::kNormal, "SlurmNodeUndraining",
+          fmt::format("Slurm node {} is back in service", sides_.slurm_name));
+    }
+  }
+
+  // --- leaving ----------------------------------------------------------------------------------------------------
+
+  void leave() {
+    const bool drain = slurm_->states.has(slurm::NodeFlag::kDrain) && !slurm_->states.has(slurm::NodeFlag::kUndrain);
+    if (drain && is_idle(*slurm_)) {
+      plan_.remove = true;
+      if (kube_ != nullptr) {
+        say(kube::EventType::kNormal, "SlurmNodeRemoving", fmt::format("removing Slurm node {}", sides_.slurm_name));
+      }
+      return;
+    }
+    wake_at(now_ + kDrainLook);
+    const std::string text = removal_reason(sides_.slurm_name);
+    // A node that an administrator drained can go as well; the reason stays theirs.
+    if (drain && (!is_our_reason(slurm_->reason) || is_removal_reason(slurm_->reason))) return;
+    plan_.state = drained(text);
+    if (kube_ != nullptr) {
+      say(kube::EventType::kNormal, "SlurmNodeDraining",
+          fmt::format("Slurm node {} is drained and will be removed when idle", sides_.slurm_name));
+    }
+  }
+
+  // --- taint ------------------------------------------------------------------------------------------------------
+
+  void taint() {
+    const kube::Taint* present = nullptr;
+    for (const kube::Taint& taint : kube_->taints) {
+      if (taint.key == names::kManagedNodeTaint && taint.effect == kNoExecute) present = &taint;
+    }
+    const bool leaving = is_ours() && is_external() && !is_labelled();
+    if (leaving || is_shared()) {
+      memory_.unshared_since.reset();
+      if (leaving) return;  // keeps what it has until it is gone from Slurm
+      if (present == nullptr || !(present->value == config_.scheduler_name)) plan_.taint = true;
+      return;
+    }
+    // Lost by Slurm while it is wanted there: it will be registered again.
+    if (present == nullptr || !(present->value == config_.scheduler_name) || is_labelled()) {
+      memory_.unshared_since.reset();
+      return;
+    }
+    if (!memory_.unshared_since) memory_.unshared_since = now_;
+    if (now_ - *memory_.unshared_since >= kAbsentSettles) {
+      plan_.taint = false;
+    } else {
+      wake_at(*memory_.unshared_since + kAbsentSettles);
+    }
+  }
+
+  const Config& config_;
+  const NodeIdentity& self_;
+  const NodeSides& sides_;
+  NodeMemory& memory_;
+  TimePoint now_;
+  const kube::Node* kube_ = nullptr;
+  const slurm::Node* slurm_ = nullptr;
+  std::optional<NodeMark> mark_;
+  NodePlan plan_;
+};
+
+}  // namespace
+
+NodePlan plan_node(const Config& config, const NodeIdentity& self, const NodeSides& sides, NodeMemory& memory,
+                   TimePoint now) {
+  return Planner(config, self, sides, memory, now).run();
+}
+
+}  // namespace bascule::bridge
