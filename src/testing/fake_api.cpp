@@ -81,6 +81,16 @@ json::Value FakeApi::create(const kube::Resource& resource, json::Value object) 
   return t.full(*made);
 }
 
+Task<json::Value> FakeApi::create_admitted(kube::Resource resource, json::Value object) {
+  ApiTable& t = table(resource);
+  const std::string ns(resource.namespaced ? json::string_at(object, {"metadata", "namespace"}, "default") : "");
+  Draft draft = writer_.create(t, ns, std::move(object), {.manager = "kube-controller-manager"});
+  co_await admit(draft);
+  const ObjectPtr made = writer_.commit(std::move(draft));
+  after_commit(t, *made);
+  co_return t.full(*made);
+}
+
 std::optional<json::Value> FakeApi::get(const kube::Resource& resource, const NamespacedName& key) const {
   const ApiTable& t = table(resource);
   const ObjectPtr found = t.find(key.ns, key.name);
@@ -227,6 +237,10 @@ FakeApi::Route FakeApi::route(const net::ServerRequest& request) {
   out.call.resource = out.subresource.empty() ? parts[at] : parts[at] + "/" + out.subresource;
   out.call.verb = verb_of(request.method, !out.call.key.name.empty(), out.flag("watch"));
   if (request.method == "PATCH") out.patch = patch_kind(request.headers.get("Content-Type"), out.table->resource);
+  if (request.method == "PATCH" && out.patch == PatchKind::kApply && out.query("fieldManager").empty()) {
+    throw ApiFailure::invalid({"meta.k8s.io", "v1", "", "PatchOptions", false}, "", "fieldManager",
+                              "Required value: is required for apply patch", "FieldValueRequired");
+  }
   out.context = {.manager = manager_of(out.query("fieldManager"), request.headers.get("User-Agent")),
                  .force = out.flag("force"),
                  .dry_run = out.query("dryRun") == "All"};

@@ -120,6 +120,8 @@ class FakeApi final {
 
   // --- from inside: whole objects with kind and apiVersion; failures are ApiFailure -------------------------------
   json::Value create(const kube::Resource& resource, json::Value object);
+  // The same through admission, as the cluster's own controllers come.
+  Task<json::Value> create_admitted(kube::Resource resource, json::Value object);
   std::optional<json::Value> get(const kube::Resource& resource, const NamespacedName& key) const;
   std::vector<json::Value> list(const kube::Resource& resource, std::string_view ns = {},
                                 std::string_view labels = {}) const;

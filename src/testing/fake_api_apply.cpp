@@ -262,10 +262,11 @@ Value applied(const ApiResource& resource, const Value* live, const Value& confi
     std::vector<std::string> conflicts;
     if (live) find_conflicts(fields, m.fields, &wanted, live, "", conflicts);
     for (const std::string& field : conflicts) {
-      causes.push_back(
-          Object{{"reason", "FieldManagerConflict"},
-                 {"message", fmt::format("conflict with \"{}\" using {}", m.name, resource.name.api_version())},
-                 {"field", field}});
+      causes.push_back(Object{
+          {"reason", "FieldManagerConflict"},
+          {"message", m.applies ? fmt::format("conflict with \"{}\"", m.name)
+                                : fmt::format("conflict with \"{}\" using {}", m.name, resource.name.api_version())},
+          {"field", field}});
     }
     if (!conflicts.empty() && request.force) m.fields = minus(m.fields, fields);
     unite(others, m.fields);

@@ -21,10 +21,11 @@ std::uint64_t version_of(std::string_view text) {
   if (text.empty()) return 0;
   const auto out = number(text);
   if (!out) {
-    throw ApiFailure(400, "BadRequest",
-                     fmt::format("resourceVersion: Invalid value: \"{}\": strconv.ParseUint: parsing "
-                                 "\"{}\": invalid syntax",
-                                 text, text));
+    throw ApiFailure(
+        400, "BadRequest",
+        fmt::format("invalid resource version: resourceVersion: Invalid value: \"{}\": strconv.ParseUint: parsing "
+                    "\"{}\": invalid syntax",
+                    text, text));
   }
   return *out;
 }
@@ -59,7 +60,8 @@ net::ServerResponse FakeApi::list_all(const Route& route, bool stale) {
   const std::uint64_t wanted = version_of(route.query("resourceVersion"));
   const std::string_view token = route.query("continue");
   if (wanted > store_.version()) {
-    throw ApiFailure(504, "Timeout", "Too large resource version: " + std::to_string(wanted),
+    throw ApiFailure(504, "Timeout",
+                     fmt::format("Timeout: Too large resource version: {}, current: {}", wanted, store_.version()),
                      json::Object{{"causes", json::Array{json::Object{{"reason", "ResourceVersionTooLarge"},
                                                                       {"message", "Too large resource version"}}}},
                                   {"retryAfterSeconds", 1}});
@@ -77,6 +79,9 @@ net::ServerResponse FakeApi::list_all(const Route& route, bool stale) {
   const Snapshot* page = nullptr;
   if (!token.empty()) {
     const auto dot = token.find('.');
+    if (!number(token.substr(0, dot)) || dot == std::string_view::npos) {
+      throw ApiFailure::bad_request("invalid continue token: continue key is not valid");
+    }
     id = number(token.substr(0, dot)).value_or(0);
     at = number(dot == std::string_view::npos ? "" : token.substr(dot + 1)).value_or(0);
     const auto found = snapshots_.find(id);

@@ -64,7 +64,7 @@ TEST_F(FakeApiTest, UpdatesKeepWhatOthersOwn) {
   EXPECT_EQ(frozen.reason(), "Invalid");
   EXPECT_EQ(merge(std::string(kPods) + "/p0", R"({"metadata":{"resourceVersion":"1","labels":{"y":"2"}}})").status,
             409);
-  EXPECT_EQ(merge(std::string(kPods) + "/p0", R"({"metadata":{"uid":"other","labels":{"y":"2"}}})").status, 409);
+  EXPECT_EQ(merge(std::string(kPods) + "/p0", R"({"metadata":{"uid":"other","labels":{"y":"2"}}})").status, 422);
 }
 
 TEST_F(FakeApiTest, PatchesInEveryForm) {

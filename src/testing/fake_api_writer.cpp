@@ -71,14 +71,14 @@ void ApiWriter::strip_type(const ApiTable& table, Value& body) const {
   }
 }
 
-void ApiWriter::check_namespace(const ApiTable& table, std::string_view ns) const {
+void ApiWriter::check_namespace(const ApiTable& table, std::string_view ns, std::string_view name) const {
   if (!table.resource.name.namespaced) return;
   const ApiTable& namespaces = store_.table(kube::resources::kNamespaces);
   const ObjectPtr found = namespaces.find("", ns);
   if (!found && namespaces_must_exist) throw ApiFailure::not_found(kube::resources::kNamespaces, ns);
   if (found && deleting(found->value)) {
     throw ApiFailure::forbidden(
-        table.resource.name, "",
+        table.resource.name, name,
         fmt::format("unable to create new content in namespace {} because it is being terminated", ns));
   }
 }
@@ -103,7 +103,7 @@ Draft ApiWriter::create(ApiTable& table, std::string_view ns, Value body, WriteC
     throw ApiFailure::invalid(table.resource.name, "", "metadata.name",
                               "Required value: name or generateName is required", "FieldValueRequired");
   }
-  check_namespace(table, ns);
+  check_namespace(table, ns, name_of(body));
   set_defaults(table.resource, body);
   return {
       .table = &table, .before = nullptr, .after = std::move(body), .subresource = "", .context = std::move(context)};
@@ -139,7 +139,11 @@ ObjectPtr ApiWriter::commit_new(Draft& draft) {
 
 Draft ApiWriter::update(ApiTable& table, std::string_view ns, std::string_view name, std::string_view subresource,
                         Value body, WriteContext context) {
-  ObjectPtr before = need(table, ns, name);
+  ObjectPtr before = table.find(ns, name);
+  if (!before && table.resource.name.kind == "Lease" && name_of(body) == name) {
+    return create(table, ns, std::move(body), std::move(context));  // PUT of a Lease creates it
+  }
+  before = need(table, ns, name);
   if (subresource != "scale") {
     strip_type(table, body);
     if (name_of(body) != name) {
@@ -155,8 +159,9 @@ Draft ApiWriter::update(ApiTable& table, std::string_view ns, std::string_view n
   const std::string_view uid = uid_of(body);
   if (!uid.empty() && uid != uid_of(before->value)) {
     throw ApiFailure::conflict(table.resource.name, name,
-                               fmt::format("Precondition failed: UID in precondition: {}, UID in object meta: {}", uid,
-                                           uid_of(before->value)));
+                               fmt::format("StorageError: invalid object, Code: 4, AdditionalErrorMsg: Precondition "
+                                           "failed: UID in precondition: {}, UID in object meta: {}",
+                                           uid, uid_of(before->value)));
   }
   return replace(table, std::move(before), subresource, std::move(body), std::move(context));
 }
@@ -168,6 +173,11 @@ Draft ApiWriter::replace(ApiTable& table, ObjectPtr before, std::string_view sub
   const std::string_view version = json::string_at(body, {"metadata", "resourceVersion"});
   if (!version.empty() && version != std::to_string(before->version)) {
     throw ApiFailure::modified(table.resource.name, name_of(old));
+  }
+  // In a patch a foreign uid is an invalid value (422); only an update takes it as a precondition (409, see update()).
+  if (const std::string_view uid = uid_of(body); !uid.empty() && uid != uid_of(old)) {
+    throw ApiFailure::invalid(table.resource.name, name_of(old), "metadata.uid",
+                              fmt::format("Invalid value: \"{}\": field is immutable", uid));
   }
   Draft draft{.table = &table,
               .before = before,
@@ -191,7 +201,8 @@ Draft ApiWriter::replace(ApiTable& table, ObjectPtr before, std::string_view sub
     // A custom resource's status endpoint writes nothing else; those of built-in kinds also take labels and
     // annotations.
     if (!table.resource.custom) {
-      keep_fields(meta_of(body), after["metadata"].get_object(), {"labels", "annotations", "managedFields"});
+      keep_fields(meta_of(body), after["metadata"].get_object(),
+                  {"labels", "annotations", "finalizers", "managedFields"});
     } else {
       keep_fields(meta_of(body), after["metadata"].get_object(), {"managedFields"});
     }
@@ -212,6 +223,12 @@ Draft ApiWriter::patch(ApiTable& table, std::string_view ns, std::string_view na
     Value wanted = body;
     strip_type(table, wanted);
     meta_of(wanted)["name"] = name;
+    if (const std::string_view uid = uid_of(wanted); !before && !uid.empty()) {
+      throw ApiFailure::conflict(table.resource.name, name,
+                                 fmt::format("uid mismatch: the provided object specified uid {}, and no existing "
+                                             "object was found",
+                                             uid));
+    }
     const bool status = subresource == "status";
     if (!status && table.resource.status) wanted.get_object().stable_erase("status");
     ApplyRequest request{context.manager, context.force, std::string(subresource), loop_.wall()};
@@ -224,6 +241,7 @@ Draft ApiWriter::patch(ApiTable& table, std::string_view ns, std::string_view na
       if (const std::string_view v = json::string_at(wanted, {"metadata", "resourceVersion"}); !v.empty()) {
         meta_of(after)["resourceVersion"] = v;
       }
+      if (const std::string_view uid = uid_of(wanted); !uid.empty()) meta_of(after)["uid"] = uid;
       draft = replace(table, before, subresource, std::move(after), std::move(context));
     }
     draft.applied = true;
@@ -237,19 +255,11 @@ Draft ApiWriter::patch(ApiTable& table, std::string_view ns, std::string_view na
       json::apply_strategic(whole, body, json::StrategicSchema::of(table.resource.name.kind));
     }
   } catch (const json::PatchError& e) {
-    if (kind == PatchKind::kStrategic) throw ApiFailure::bad_request(e.what());
-    throw ApiFailure(422, "Invalid",
-                     fmt::format("the server rejected our request due to an error in our request: {}", e.what()),
-                     Object());
+    if (kind == PatchKind::kStrategic) throw ApiFailure(500, "", e.what());
+    throw ApiFailure(422, "Invalid", "the server rejected our request due to an error in our request");
   }
   if (!whole.is_object()) throw ApiFailure::bad_request("the patched object is not an object");
   if (subresource != "scale") strip_type(table, whole);
-  const std::string_view uid = uid_of(whole);
-  if (uid != uid_of(before->value)) {
-    throw ApiFailure::conflict(table.resource.name, name,
-                               fmt::format("Precondition failed: UID in precondition: {}, UID in object meta: {}", uid,
-                                           uid_of(before->value)));
-  }
   return replace(table, before, subresource, std::move(whole), std::move(context));
 }
 
@@ -260,8 +270,9 @@ Draft ApiWriter::bind(ApiTable& table, std::string_view ns, std::string_view nam
   const std::string_view uid = json::string_at(binding, {"metadata", "uid"});
   if (!uid.empty() && uid != uid_of(before->value)) {
     throw ApiFailure::conflict(shown, name,
-                               fmt::format("Precondition failed: UID in precondition: {}, UID in object meta: {}", uid,
-                                           uid_of(before->value)));
+                               fmt::format("StorageError: invalid object, Code: 4, AdditionalErrorMsg: Precondition "
+                                           "failed: UID in precondition: {}, UID in object meta: {}",
+                                           uid, uid_of(before->value)));
   }
   const std::string node(json::string_at(binding, {"target", "name"}));
   if (node.empty()) {
@@ -312,7 +323,8 @@ ObjectPtr ApiWriter::commit(Draft draft) {
   }
   if (json::equal(old, draft.after)) return draft.before;
   if (draft.subresource != "binding") check_change(table.resource, old, draft.after);
-  if (table.resource.generation && !same_spec(old, draft.after)) {
+  // A binding sets spec.nodeName, and yet the real server leaves the generation alone.
+  if (table.resource.generation && draft.subresource != "binding" && !same_spec(old, draft.after)) {
     meta_of(draft.after)["generation"] = json::int_at(old, {"metadata", "generation"}).value_or(0) + 1;
   }
   if (draft.context.dry_run) {
@@ -338,15 +350,20 @@ ObjectPtr ApiWriter::remove(ApiTable& table, std::string_view ns, std::string_vi
                             bool dry_run, ObjectPtr* last) {
   const ObjectPtr before = need(table, ns, name);
   const Value& old = before->value;
+  // The real server names the kind here, not the resource.
+  kube::Resource by_kind = table.resource.name;
+  by_kind.resource = by_kind.kind;
   if (how.uid && *how.uid != uid_of(old)) {
     throw ApiFailure::conflict(
-        table.resource.name, name,
-        fmt::format("Precondition failed: UID in precondition: {}, UID in object meta: {}", *how.uid, uid_of(old)));
+        by_kind, name,
+        fmt::format("the UID in the precondition ({}) does not match the UID in record ({}). The "
+                    "object might have been deleted and then recreated",
+                    *how.uid, uid_of(old)));
   }
   if (how.version && *how.version != std::to_string(before->version)) {
-    throw ApiFailure::conflict(table.resource.name, name,
-                               fmt::format("Precondition failed: ResourceVersion in precondition: {}, ResourceVersion "
-                                           "in object meta: {}",
+    throw ApiFailure::conflict(by_kind, name,
+                               fmt::format("the ResourceVersion in the precondition ({}) does not match the "
+                                           "ResourceVersion in record ({}). The object might have been modified",
                                            *how.version, before->version));
   }
   const bool pod = table.resource.name.kind == "Pod" && !table.resource.custom;
@@ -358,8 +375,12 @@ ObjectPtr ApiWriter::remove(ApiTable& table, std::string_view ns, std::string_vi
   const auto add_finalizer = [&](const char* finalizer) {
     if (std::ranges::find(finalizers, finalizer) == finalizers.end()) finalizers.emplace_back(finalizer);
   };
-  if (how.propagation == "Foreground") add_finalizer("foregroundDeletion");
-  if (how.propagation == "Orphan") add_finalizer("orphan");
+  // batch/v1 Jobs leave their pods behind unless the client says otherwise.
+  const std::string propagation = how.propagation.empty() && table.resource.name.kind == "Job" && !table.resource.custom
+                                      ? "Orphan"
+                                      : how.propagation;
+  if (propagation == "Foreground") add_finalizer("foregroundDeletion");
+  if (propagation == "Orphan") add_finalizer("orphan");
   const bool is_namespace = table.resource.name.kind == "Namespace" && json::array_at(old, {"spec", "finalizers"});
   if (last) *last = before;
   if (grace == 0 && finalizers.empty() && !is_namespace) {

@@ -21,9 +21,9 @@ struct WriteContext {
 };
 
 struct Deletion {
-  std::optional<std::string> uid;
-  std::optional<std::string> version;
-  std::optional<std::int64_t> grace;
+  std::optional<std::string> uid = {};
+  std::optional<std::string> version = {};
+  std::optional<std::int64_t> grace = {};
   std::string propagation = {};
 };
 
@@ -65,7 +65,7 @@ class ApiWriter final {
 
  private:
   ObjectPtr commit_new(Draft& draft);
-  void check_namespace(const ApiTable& table, std::string_view ns) const;
+  void check_namespace(const ApiTable& table, std::string_view ns, std::string_view name) const;
   void strip_type(const ApiTable& table, json::Value& body) const;
   Draft replace(ApiTable& table, ObjectPtr before, std::string_view subresource, json::Value body,
                 WriteContext context);
