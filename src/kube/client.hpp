@@ -27,8 +27,8 @@ using TokenSource = std::function<Task<std::string>(bool refresh)>;
 enum class PatchType : std::uint8_t { kJson, kMerge, kStrategic, kApply };
 
 struct Selectors {
-  std::string labels;
-  std::string fields;
+  std::string labels = {};
+  std::string fields = {};
 };
 
 struct WriteOptions {
@@ -38,10 +38,10 @@ struct WriteOptions {
 };
 
 struct DeleteOptions {
-  std::optional<Uid> uid;                       // precondition
-  std::optional<std::string> resource_version;  // precondition
-  std::optional<std::int64_t> grace_seconds;
-  std::string propagation;  // Background, Foreground, Orphan; empty: the kind's default
+  std::optional<Uid> uid = {};                       // precondition
+  std::optional<std::string> resource_version = {};  // precondition
+  std::optional<std::int64_t> grace_seconds = {};
+  std::string propagation = {};  // Background, Foreground, Orphan; empty: the kind's default
 };
 
 // What a call was and how it went, for metrics (rest_client_requests_total and kin).

@@ -93,6 +93,7 @@ void throw_status(std::string_view doing, const Status& status) {
     default:
       break;
   }
+  if (status.version_too_large) throw VersionTooLarge(code, reason, text);
   if (code == 503 && status.retry_after) throw TooManyRequests(code, reason, text, *status.retry_after);
   if (code >= 500 && code < 600) throw ServerError(code, reason, text);
   if (code >= 400 && code < 500) throw Invalid(code, reason, text);

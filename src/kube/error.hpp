@@ -62,6 +62,10 @@ struct TooManyRequests final : Error {
 struct ServerError final : Error {
   using Error::Error;
 };
+// The resourceVersion asked for is newer than what the server has.
+struct VersionTooLarge final : Error {
+  using Error::Error;
+};
 // No answer. `may_have_happened` is false only when the request surely never reached the server.
 struct Unreachable final : Error {
   Unreachable(const std::string& message, bool may_have) : Error(0, "", message), may_have_happened(may_have) {}

@@ -1,7 +1,9 @@
-// Leader election by a Lease. The decision is a pure state machine; the driver gets, creates and updates the Lease.
+// Leader election by a Lease. The decision is a pure state machine; the driver gets, creates and patches the Lease.
 // A leader steps down before its lease can be taken: when no renewal succeeded for `renew_deadline`, measured on the
 // monotonic clock from before the last successful request was sent. Others judge by when they saw the record change,
-// never by its timestamps. Source: coordination.k8s.io/v1 Lease; contract of client-go's leaderelection.
+// never by its timestamps, and wait the whole of `lease` from then. So there are never two leaders at once, as long as
+// clocks run at rates that differ by less than lease / renew_deadline, and nobody deletes the Lease by hand.
+// Source: coordination.k8s.io/v1 Lease; contract of client-go's leaderelection.
 #pragma once
 
 #include <functional>
@@ -10,17 +12,9 @@
 
 #include "base/async.hpp"
 #include "kube/client.hpp"
+#include "kube/lease_core.hpp"
 
 namespace bascule::kube {
-
-struct LeaseOptions {
-  NamespacedName key;
-  std::string identity;  // unique a process: host name and a random part
-  Duration lease = std::chrono::seconds(15);
-  Duration renew_deadline = std::chrono::seconds(10);
-  Duration retry = std::chrono::seconds(2);
-  bool release_on_stop = true;
-};
 
 class LeaderElector final {
  public:

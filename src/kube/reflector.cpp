@@ -10,7 +10,16 @@ constexpr std::uint32_t kWatchFailures = 5;                   // in a row, befor
 constexpr Duration kHealthyWatch = std::chrono::seconds(10);  // a watch that lived so long worked, even in silence
 constexpr Duration kQuickRetry = std::chrono::milliseconds(200);
 
+bool decimal(std::string_view text) noexcept {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos && text.front() != '0';
+}
+
 }  // namespace
+
+bool older_version(std::string_view a, std::string_view b) noexcept {
+  if (!decimal(a) || !decimal(b)) return false;
+  return a.size() != b.size() ? a.size() < b.size() : a < b;
+}
 
 ReflectorCore::ReflectorCore(std::size_t page, std::uint64_t seed, ReflectorTimes times)
     : page_(page), times_(times), random_(static_cast<std::minstd_rand::result_type>(seed ^ (seed >> 32))) {}
@@ -105,13 +114,17 @@ void ReflectorCore::heard(std::string_view resource_version, TimePoint now) {
   if (bookmarks_) dead_at_ = std::min(ends_ + times_.watch_grace, now + times_.bookmark_silence);
 }
 
-void ReflectorCore::watch_event(std::string_view resource_version, TimePoint now) {
-  heard(resource_version, now);
+bool ReflectorCore::watch_event(std::string_view resource_version, TimePoint now) {
+  const bool news = resource_version != version_ && !older_version(resource_version, version_);
+  heard(news ? resource_version : std::string_view(), now);
+  return news;
 }
 
-void ReflectorCore::watch_bookmark(std::string_view resource_version, TimePoint now) {
+bool ReflectorCore::watch_bookmark(std::string_view resource_version, TimePoint now) {
+  if (older_version(resource_version, version_)) return false;
   bookmarks_ = true;
   heard(resource_version, now);
+  return true;
 }
 
 bool ReflectorCore::close_watch(TimePoint now) {

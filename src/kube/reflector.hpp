@@ -26,11 +26,10 @@ namespace bascule::kube {
 
 // Why a request, or a stream in its midst, came to nothing.
 enum class ReflectorFailure : std::uint8_t {
-  kTransient,        // no answer, a cut, 5xx, an ERROR event of such a code, malformed data
-  kRefused,          // 401, 403, 404, other 4xx: asking again soon will not help
+  kFailed,           // no answer, a cut, a refusal, malformed data
   kExpired,          // 410
   kVersionTooLarge,  // the server is behind the version asked for
-  kBusy,             // 429; with the pause the server asks for
+  kBusy,             // 429, with the pause the server asks for
 };
 
 struct ReflectorTimes {
@@ -41,6 +40,10 @@ struct ReflectorTimes {
   Duration watch_grace = std::chrono::seconds(30);
   Duration bookmark_silence = std::chrono::minutes(3);  // bookmarks come about every minute
 };
+
+// True when both are versions as API servers write them, decimal numbers, and `a` is the smaller one.
+// Source: KEP-5504, "Comparable Resource Version".
+bool older_version(std::string_view a, std::string_view b) noexcept;
 
 class ReflectorCore final {
  public:
@@ -66,9 +69,10 @@ class ReflectorCore final {
   void list_failed(ReflectorFailure failure, bool items_taken, Duration pause, TimePoint now);
 
   void watch_opened(TimePoint now);
-  // An object's event or a bookmark, with the object's resourceVersion.
-  void watch_event(std::string_view resource_version, TimePoint now);
-  void watch_bookmark(std::string_view resource_version, TimePoint now);
+  // An object's event. False: it is not newer than what was seen, a repetition to be ignored.
+  bool watch_event(std::string_view resource_version, TimePoint now);
+  // False: the server is behind what was seen, as after a restored backup; the watch has failed with kVersionTooLarge.
+  bool watch_bookmark(std::string_view resource_version, TimePoint now);
   // When to give a silent watch up.
   TimePoint dead_at() const noexcept { return dead_at_; }
   // The regular end, a cut, an ERROR event or a refusal.
