@@ -113,7 +113,8 @@ void set_initial_state(const ApiResource& resource, Value& object, WallTime now)
   if (kind == "Namespace") {
     json::at_or_create(object, {"status", "phase"}) = "Active";
     json::at_or_create(object, {"spec", "finalizers"}) = Array{"kubernetes"};
-    json::at_or_create(object, {"metadata", "labels", "kubernetes.io/metadata.name"}) = name_of(object);
+    const std::string name(name_of(object));  // its own: the object moves as it grows
+    json::at_or_create(object, {"metadata", "labels", "kubernetes.io/metadata.name"}) = name;
   }
   if (kind == "Job") {
     const std::string uid(uid_of(object));
