@@ -13,7 +13,7 @@
 
 namespace bascule::kube {
 
-// A kubeconfig that cannot be used: names the file, the field and the remedy.
+// A kubeconfig that cannot be used: one line a fault, each with the file, the field and the remedy.
 struct ConfigError final : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -25,10 +25,12 @@ struct Config {
   std::string token_file;      // read again, at most once a minute and after a 401
   std::string user, password;  // basic auth (rare)
   struct Exec {
-    std::string command;
+    std::string command;  // a name looked up in PATH, or an absolute path
     std::vector<std::string> args;
     std::vector<std::pair<std::string, std::string>> env;
     std::string api_version;
+    std::string install_hint;  // told when the program is not there
+    std::string cluster_info;  // JSON for spec.cluster, or empty
   };
   std::optional<Exec> exec;
 };
@@ -38,10 +40,12 @@ struct ConfigChoice {
       path;  // --kubeconfig; empty: KUBECONFIG (a path list), else in-cluster when in a pod, else ~/.kube/config
   std::string context;  // empty: current-context
 };
+// Throws ConfigError. Reads the environment and files; not to be called while other threads change the environment.
 Config load_config(const ConfigChoice& choice);
 Config in_cluster_config();  // throws ConfigError outside a pod
 
-// A transport and a client with their token source, owned together.
+// A transport and a client with their token source, owned together. Throws ConfigError. Destroy only when no call is in
+// flight. `options.token` and `options.authorization` are set from `config`.
 class Connection final {
  public:
   Connection(net::IoLoop& loop, Config config, ClientOptions options);

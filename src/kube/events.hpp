@@ -1,6 +1,6 @@
 // Events that people see in `kubectl describe`: events.k8s.io/v1, repeated ones folded into a series, written in the
 // background. Recording never blocks and never fails; the queue is bounded and drops (counted) when the server cannot
-// keep up.
+// keep up. What is written when is decided by kube/event_log.hpp.
 #pragma once
 
 #include <memory>
@@ -9,23 +9,16 @@
 
 #include "base/async.hpp"
 #include "kube/client.hpp"
+#include "kube/event_log.hpp"
 
 namespace bascule::kube {
-
-struct ObjectReference {
-  std::string api_version;
-  std::string kind;
-  NamespacedName key;
-  Uid uid;
-};
-
-enum class EventType : std::uint8_t { kNormal, kWarning };
 
 class EventRecorder final {
  public:
   // `controller` is reportingController, e.g. "slurm-bridge-scheduler"; `instance` the pod's or host's name.
   EventRecorder(Client& client, std::string controller, std::string instance);
-  ~EventRecorder();
+  ~EventRecorder();  // after stop() has completed
+  // `action` empty: the reason.
   void record(const ObjectReference& about, EventType type, std::string_view reason, std::string_view action,
               std::string note);
   std::uint64_t dropped() const noexcept;

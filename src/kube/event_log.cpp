@@ -1,0 +1,153 @@
+#include "kube/event_log.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/time.hpp"
+
+namespace bascule::kube {
+
+namespace {
+
+// Limits of events.k8s.io/v1.
+constexpr std::size_t kMaxNote = 1024;
+constexpr std::size_t kMaxWord = 128;
+constexpr std::size_t kMaxName = 253 - 17;
+constexpr int kMicro = 6;
+
+// At most `most` bytes, never half a character.
+std::string_view cut(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
+  return text.substr(0, most);
+}
+
+std::string text_of(const ObjectReference& about, EventType type, std::string_view reason, std::string_view action,
+                    std::string_view note) {
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", about.api_version, about.kind, about.key.str(), about.uid.str(),
+                     static_cast<int>(type), reason, action, note);
+}
+
+}  // namespace
+
+EventLog::EventLog(std::string controller, std::string instance, std::uint64_t unique, EventLimits limits)
+    : controller_(std::move(controller)), instance_(std::move(instance)), limits_(limits), next_id_(unique) {}
+
+bool EventLog::allowed(const ObjectReference& about, TimePoint now) {
+  if (objects_.size() >= limits_.objects) {
+    const auto oldest = std::ranges::min_element(objects_, {}, [](const auto& entry) { return entry.second.last; });
+    objects_.erase(oldest);
+  }
+  const auto at =
+      objects_.try_emplace(about.kind + "/" + about.key.str(), TokenBucket(limits_.per_second, limits_.burst), now)
+          .first;
+  at->second.last = now;
+  return at->second.bucket.take(now);
+}
+
+json::Value EventLog::body_of(const ObjectReference& about, EventType type, std::string_view reason,
+                              std::string_view action, std::string_view note, const NamespacedName& key,
+                              WallTime wall) const {
+  json::Object regarding{{"apiVersion", about.api_version}, {"kind", about.kind}, {"name", about.key.name}};
+  if (!about.key.ns.empty()) regarding["namespace"] = about.key.ns;
+  if (!about.uid.empty()) regarding["uid"] = about.uid.str();
+  return {{"apiVersion", "events.k8s.io/v1"},
+          {"kind", "Event"},
+          {"metadata", {{"name", key.name}, {"namespace", key.ns}}},
+          {"eventTime", print_rfc3339(wall, kMicro)},
+          {"reportingController", controller_},
+          {"reportingInstance", cut(instance_, kMaxWord)},
+          {"action", cut(action.empty() ? reason : action, kMaxWord)},
+          {"reason", cut(reason, kMaxWord)},
+          {"regarding", std::move(regarding)},
+          {"note", note},
+          {"type", type == EventType::kNormal ? "Normal" : "Warning"}};
+}
+
+void EventLog::record(const ObjectReference& about, EventType type, std::string_view reason, std::string_view action,
+                      std::string note, TimePoint now, WallTime wall) {
+  note.resize(cut(note, kMaxNote).size());
+  std::string text = text_of(about, type, reason, action, note);
+  if (const auto known = by_text_.find(text); known != by_text_.end()) {
+    if (now - known->second->last < limits_.window) return repeat(known->second, now, wall);
+    // What is left of the old series stays as it is written; this is a new event.
+    forget(known->second);
+  }
+  if (queue_.size() >= limits_.queue || !allowed(about, now)) {
+    ++dropped_;
+    return;
+  }
+  while (series_.size() >= limits_.series) forget(std::prev(series_.end()));
+  Series series;
+  series.id = ++next_id_;
+  series.text = std::move(text);
+  // Events of cluster-scoped objects live in "default".
+  series.key = {about.key.ns.empty() ? "default" : about.key.ns,
+                fmt::format("{}.{:016x}", cut(about.key.name, kMaxName), series.id)};
+  series.body = body_of(about, type, reason, action, note, series.key, wall);
+  series.last = now;
+  series.last_wall = wall;
+  series_.push_front(std::move(series));
+  by_text_[series_.front().text] = series_.begin();
+  by_id_[series_.front().id] = series_.begin();
+  queue_.push_back(series_.front().id);
+}
+
+void EventLog::repeat(SeriesList::iterator series, TimePoint now, WallTime wall) {
+  ++series->count;
+  ++folded_;
+  series->last = now;
+  series->last_wall = wall;
+  series_.splice(series_.begin(), series_, series);
+  if (series->waiting) return;
+  series->waiting = true;
+  patches_.emplace(series->count == 2 ? now : now + limits_.patch_every, series->id);
+}
+
+void EventLog::forget(SeriesList::iterator series) {
+  const std::uint64_t id = series->id;
+  if (!series->created && std::erase(queue_, id) > 0) ++dropped_;
+  if (series->waiting) std::erase_if(patches_, [id](const auto& entry) { return entry.second == id; });
+  by_text_.erase(series->text);
+  by_id_.erase(id);
+  series_.erase(series);
+}
+
+std::optional<EventLog::Write> EventLog::next(TimePoint now) {
+  if (!queue_.empty()) {
+    const Series& series = *by_id_.at(queue_.front());
+    return Write{series.id, series.key, true, series.body};
+  }
+  if (patches_.empty() || (!flushing_ && patches_.begin()->first > now)) return std::nullopt;
+  const Series& series = *by_id_.at(patches_.begin()->second);
+  json::Object last{{"count", series.count}, {"lastObservedTime", print_rfc3339(series.last_wall, kMicro)}};
+  return Write{series.id, series.key, false, json::Object{{"series", std::move(last)}}};
+}
+
+std::optional<TimePoint> EventLog::due() const {
+  if (!queue_.empty()) return TimePoint::min();
+  if (patches_.empty()) return std::nullopt;
+  return flushing_ ? TimePoint::min() : patches_.begin()->first;
+}
+
+void EventLog::done(std::uint64_t id, Outcome outcome) {
+  const auto at = by_id_.find(id);
+  if (outcome == Outcome::kAgain || at == by_id_.end()) return;
+  const SeriesList::iterator series = at->second;
+  if (outcome == Outcome::kDone) {
+    if (!series->created) {
+      series->created = true;
+      series->body = nullptr;
+      std::erase(queue_, id);
+    } else {
+      series->waiting = false;
+      std::erase_if(patches_, [id](const auto& entry) { return entry.second == id; });
+    }
+    return;
+  }
+  if (outcome == Outcome::kDrop && series->created) ++dropped_;
+  forget(series);
+}
+
+}  // namespace bascule::kube

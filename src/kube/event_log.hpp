@@ -1,0 +1,114 @@
+// Which events are written, and when: repeated ones are folded into a series, an object that talks too much is cut off,
+// the queue is bounded. Pure: the time is a parameter, writes are handed out as values. The writer is kube/events.hpp.
+//
+// A record like one of the last six minutes (same object, type, reason, action, note) makes that event a series: its
+// count and last time are patched, the first repetition at once, later ones together at most every `patch_every`.
+// New events of one object: 25 at once, then one in five minutes, as client-go does.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/loop.hpp"
+#include "base/strong.hpp"
+#include "json/value.hpp"
+#include "kube/rate.hpp"
+
+namespace bascule::kube {
+
+struct ObjectReference {
+  std::string api_version;
+  std::string kind;
+  NamespacedName key;
+  Uid uid;
+};
+
+enum class EventType : std::uint8_t { kNormal, kWarning };
+
+struct EventLimits {
+  std::size_t queue = 1000;    // writes waiting
+  std::size_t series = 4096;   // events remembered
+  std::size_t objects = 4096;  // objects whose talk is counted
+  double burst = 25;           // new events of one object
+  double per_second = 1.0 / 300;
+  Duration window = std::chrono::minutes(6);
+  Duration patch_every = std::chrono::seconds(30);
+};
+
+class EventLog final {
+ public:
+  struct Write {
+    std::uint64_t id = 0;  // for done()
+    NamespacedName key;    // of the Event
+    bool create = true;    // else a merge patch
+    json::Value body;
+  };
+
+  // `controller` is reportingController, `instance` reportingInstance; `unique` makes names differ between processes.
+  EventLog(std::string controller, std::string instance, std::uint64_t unique, EventLimits limits = {});
+
+  void record(const ObjectReference& about, EventType type, std::string_view reason, std::string_view action,
+              std::string note, TimePoint now, WallTime wall);
+  // The next write that is due; one at a time, then done().
+  std::optional<Write> next(TimePoint now);
+  // When next() may have something; nullopt: not before another record().
+  std::optional<TimePoint> due() const;
+  enum class Outcome : std::uint8_t {
+    kDone,
+    kDrop,   // refused for good
+    kGone,   // a patch found no event: it is created anew by the next repetition
+    kAgain,  // stays first in the queue
+  };
+  void done(std::uint64_t id, Outcome outcome);
+  // Makes all that waits due now: before the end.
+  void flush() noexcept { flushing_ = true; }
+
+  bool empty() const noexcept { return queue_.empty() && patches_.empty(); }
+  std::uint64_t dropped() const noexcept { return dropped_; }
+  std::uint64_t folded() const noexcept { return folded_; }
+
+ private:
+  struct Series {
+    std::uint64_t id = 0;
+    std::string text;    // what makes it itself
+    NamespacedName key;  // of the Event
+    json::Value body;    // until created
+    std::int64_t count = 1;
+    WallTime last_wall{};
+    TimePoint last{};
+    bool created = false;
+    bool waiting = false;  // in patches_
+  };
+  using SeriesList = std::list<Series>;  // the most recent first
+  struct Object {
+    TokenBucket bucket;
+    TimePoint last;
+  };
+
+  bool allowed(const ObjectReference& about, TimePoint now);
+  void repeat(SeriesList::iterator series, TimePoint now, WallTime wall);
+  void forget(SeriesList::iterator series);
+  json::Value body_of(const ObjectReference& about, EventType type, std::string_view reason, std::string_view action,
+                      std::string_view note, const NamespacedName& key, WallTime wall) const;
+
+  const std::string controller_;
+  const std::string instance_;
+  const EventLimits limits_;
+  std::uint64_t next_id_;
+  bool flushing_ = false;
+  SeriesList series_;
+  std::unordered_map<std::string_view, SeriesList::iterator> by_text_;
+  std::map<std::uint64_t, SeriesList::iterator> by_id_;
+  std::unordered_map<std::string, Object> objects_;
+  std::list<std::uint64_t> queue_;                   // ids of events to create
+  std::multimap<TimePoint, std::uint64_t> patches_;  // ids of series to patch
+  std::uint64_t dropped_ = 0;
+  std::uint64_t folded_ = 0;
+};
+
+}  // namespace bascule::kube

@@ -1,0 +1,180 @@
+#include "kube/events.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "base/log.hpp"
+#include "base/manual_loop.hpp"
+#include "net/loopback.hpp"
+
+namespace bascule::kube {
+namespace {
+
+using namespace std::chrono_literals;
+
+ObjectReference pod(std::string name) {
+  return {"v1", "Pod", {"ns", std::move(name)}, Uid("uid")};
+}
+
+struct Events : testing::Test {
+  TimePoint now{1h};
+  WallTime wall{std::chrono::sys_days{std::chrono::year{2026} / 1 / 1}};
+  EventLog log{"bridge", "host", 0};
+
+  void record(const ObjectReference& about, std::string note, std::string reason = "Waiting") {
+    log.record(about, EventType::kNormal, reason, "", std::move(note), now, wall);
+  }
+  // Takes all writes that are due.
+  std::vector<EventLog::Write> take() {
+    std::vector<EventLog::Write> out;
+    while (auto write = log.next(now)) {
+      log.done(write->id, EventLog::Outcome::kDone);
+      out.push_back(std::move(*write));
+    }
+    return out;
+  }
+  static std::int64_t count(const EventLog::Write& write) {
+    return json::int_at(write.body, {"series", "count"}).value_or(0);
+  }
+};
+
+TEST_F(Events, an_event_as_the_api_wants_it) {
+  log.record(pod("p"), EventType::kWarning, "Held", "Schedule", std::string(1023, 'x') + "é", now, wall);
+  const auto writes = take();
+  ASSERT_EQ(writes.size(), 1U);
+  EXPECT_TRUE(writes[0].create);
+  EXPECT_EQ(writes[0].key.str(), "ns/p.0000000000000001");
+  json::Value body = writes[0].body;
+  EXPECT_EQ(json::string_at(body, {"note"}), std::string(1023, 'x'));
+  body.as_object()["note"] = "";
+  EXPECT_EQ(
+      json::dump(body),
+      R"({"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"name":"p.0000000000000001","namespace":"ns"},)"
+      R"("eventTime":"2026-01-01T00:00:00.000000Z","reportingController":"bridge","reportingInstance":"host",)"
+      R"("action":"Schedule","reason":"Held",)"
+      R"("regarding":{"apiVersion":"v1","kind":"Pod","name":"p","namespace":"ns","uid":"uid"},"note":"","type":"Warning"})");
+  log.record({"v1", "Node", {"", "n"}, Uid()}, EventType::kNormal, "A", "", "b", now, wall);
+  EXPECT_EQ(take()[0].key.ns, "default");
+}
+
+TEST_F(Events, repetitions_become_a_series) {
+  record(pod("p"), "wait");
+  EXPECT_EQ(take().size(), 1U);
+  record(pod("p"), "wait");
+  auto writes = take();
+  ASSERT_EQ(writes.size(), 1U) << "the first repetition is told at once";
+  EXPECT_FALSE(writes[0].create);
+  EXPECT_EQ(count(writes[0]), 2);
+  for (int i = 0; i < 10; ++i) {
+    now += 1s;
+    record(pod("p"), "wait");
+  }
+  EXPECT_TRUE(take().empty());
+  EXPECT_EQ(log.due(), now + 21s);
+  now += 21s;
+  writes = take();
+  ASSERT_EQ(writes.size(), 1U) << "later ones together";
+  EXPECT_EQ(count(writes[0]), 12);
+  record(pod("p"), "wait for something else");
+  record(pod("q"), "wait");
+  EXPECT_EQ(take().size(), 2U);
+  now += 7min;
+  record(pod("p"), "wait");
+  writes = take();
+  ASSERT_EQ(writes.size(), 1U);
+  EXPECT_TRUE(writes[0].create) << "after six minutes of silence it is a new event";
+  EXPECT_TRUE(log.empty());
+  EXPECT_EQ(log.dropped(), 0U);
+}
+
+TEST_F(Events, an_object_that_talks_too_much_is_cut_off) {
+  for (int i = 0; i < 100; ++i) record(pod("p"), fmt::format("note {}", i));
+  EXPECT_EQ(take().size(), 25U);
+  EXPECT_EQ(log.dropped(), 75U);
+  record(pod("q"), "another may talk");
+  EXPECT_EQ(take().size(), 1U);
+  now += 301s;
+  record(pod("p"), "x");
+  record(pod("p"), "y");
+  EXPECT_EQ(take().size(), 1U);
+}
+
+TEST_F(Events, bounds_and_failures) {
+  EventLog small("c", "i", 0, {.queue = 3, .series = 10, .objects = 2});
+  const auto note = [&](int i) {
+    small.record(pod(fmt::format("p{}", i)), EventType::kNormal, "r", "", "n", now, wall);
+  };
+  for (int i = 0; i < 5; ++i) note(i);
+  EXPECT_EQ(small.dropped(), 2U);
+  auto write = small.next(now);
+  small.done(write->id, EventLog::Outcome::kAgain);
+  EXPECT_EQ(small.next(now)->id, write->id);
+  small.done(write->id, EventLog::Outcome::kDrop);
+  EXPECT_NE(small.next(now)->id, write->id);
+  small.done(small.next(now)->id, EventLog::Outcome::kDone);
+  note(1);
+  note(1);
+  write = small.next(now);
+  small.done(write->id, EventLog::Outcome::kDone);
+  write = small.next(now);
+  ASSERT_FALSE(write->create);
+  small.done(write->id, EventLog::Outcome::kGone);
+  EXPECT_TRUE(small.empty());
+  note(1);
+  EXPECT_TRUE(small.next(now)->create);
+}
+
+TEST(EventRecorder, writes_in_the_background_and_ends) {
+  log::Capture quiet;
+  ManualLoop loop;
+  std::map<std::string, json::Value> stored;
+  bool down = false;
+  std::size_t posts = 0, patches = 0;
+  const net::Handler handler = [&](const net::ServerRequest& request, std::stop_token) {
+    const auto answer = [&] {
+      const json::Value body = json::parse(request.body);
+      if (request.method == "PATCH") {
+        ++patches;
+        return net::ServerResponse{.body = "{}"};
+      }
+      ++posts;
+      EXPECT_EQ(request.target, "/apis/events.k8s.io/v1/namespaces/ns/events?fieldManager=bascule");
+      const std::string name(json::string_at(body, {"metadata", "name"}));
+      if (!stored.emplace(name, body).second) {
+        return net::ServerResponse{.status = 409, .body = R"({"kind":"Status","reason":"AlreadyExists","code":409})"};
+      }
+      return net::ServerResponse{.body = request.body};
+    };
+    return [](net::ServerResponse response) -> Task<net::ServerResponse> { co_return response; }(answer());
+  };
+  const auto transport = net::make_loopback(loop, handler, [&](const net::Request&) {
+    return net::Fault{.kind = down ? net::Fault::Kind::kBreakAfter : net::Fault::Kind::kNone, .delay = 1ms};
+  });
+  Client client(loop, *transport, {});
+  EventRecorder recorder(client, "bridge", "host");
+  recorder.record(pod("p"), EventType::kNormal, "Waiting", "", "note");
+  loop.advance(1s);
+  EXPECT_EQ(stored.size(), 1U);
+  down = true;
+  recorder.record(pod("q"), EventType::kNormal, "Waiting", "", "note");
+  loop.advance(3s);
+  down = false;
+  loop.advance(20s);
+  EXPECT_EQ(stored.size(), 2U) << "a lost answer does not double an event";
+  EXPECT_GE(posts, 3U);
+  for (int i = 0; i < 5; ++i) recorder.record(pod("p"), EventType::kNormal, "Waiting", "", "note");
+  loop.advance(1s);
+  EXPECT_EQ(patches, 1U);
+  recorder.record(pod("p"), EventType::kNormal, "Waiting", "", "note");
+  Gate gate(loop);
+  spawn(gate, recorder.stop(loop.now() + 5s));
+  loop.advance(1s);
+  EXPECT_EQ(gate.count(), 0U);
+  EXPECT_EQ(patches, 2U) << "what waits is written at the end";
+  EXPECT_EQ(recorder.dropped(), 0U);
+}
+
+}  // namespace
+}  // namespace bascule::kube
