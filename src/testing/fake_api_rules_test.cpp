@@ -136,6 +136,30 @@ TEST_F(FakeApiTest, CustomResourcesAndTheirSubresources) {
   EXPECT_EQ(put(path + "/n", whole).status, 422) << "a custom resource is not updated blindly";
 }
 
+// As kube-apiserver 1.36.3 answered when asked.
+TEST_F(FakeApiTest, AnswersAsTheRealOne) {
+  pods(1);
+  const Answer foreign = merge(kP0, R"({"metadata":{"uid":"other"}})");
+  EXPECT_EQ(foreign.status, 422) << "a uid in a patch is no precondition but an invalid value";
+  EXPECT_EQ(foreign.message(), "Pod \"p0\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable");
+  Value whole = get(kP0).body;
+  json::at_or_create(whole, {"metadata", "uid"}) = "other";
+  EXPECT_EQ(put(kP0, whole).status, 409) << "in an update it is one";
+  EXPECT_EQ(apply(kP0, R"({"metadata":{"name":"p0"}})").message(),
+            "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch");
+  EXPECT_EQ(apply(std::string(kPods) + "/none?fieldManager=me", R"({"metadata":{"uid":"other"}})").status, 409);
+  const std::string lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/x";
+  EXPECT_EQ(put(lease, json::parse(R"({"metadata":{"name":"x"},"spec":{"holderIdentity":"a"}})")).status, 201);
+  EXPECT_EQ(put(lease, json::parse(R"({"metadata":{"name":"x"},"spec":{"holderIdentity":"b"}})")).status, 422);
+  EXPECT_EQ(get(std::string(kPods) + "?continue=abc").status, 400);
+  // A Job deleted without a propagation policy leaves its pods behind.
+  api.create(kube::resources::kJobs, make_job({.name = "j"}));
+  const Answer orphaning = del("/apis/batch/v1/namespaces/default/jobs/j");
+  EXPECT_EQ(json::array_at(orphaning.body, {"metadata", "finalizers"})->at(0), "orphan");
+  const Answer moved = del(kP0, Object{{"preconditions", Object{{"uid", "other"}}}});
+  EXPECT_EQ(moved.string({"details", "kind"}), "Pod");
+}
+
 TEST_F(FakeApiTest, AdmissionMayChangeAndDeny) {
   api.set_admission([](Admission& a) -> Task<> {
     if (a.resource.name.kind == "Pod" && a.operation == "CREATE") {
