@@ -25,4 +25,12 @@ struct Root {
   kube::ResourceList template_limits;                   // of a Job: pod-level limits of its template
 };
 
+// What the pod's job stands for: so far every pod is a unit of its own.
+inline const Uid& unit_of(const kube::Pod& pod) noexcept {
+  return pod.meta.uid;
+}
+
+// The job that the pod's label names; 0 when there is no label or it is no job id.
+JobId label_of(const kube::Pod& pod) noexcept;
+
 }  // namespace bascule::bridge

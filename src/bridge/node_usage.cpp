@@ -1,0 +1,58 @@
+#include "bridge/node_usage.hpp"
+
+namespace bascule::bridge {
+
+namespace {
+
+bool uses_node(const PodPtr& pod) {
+  return pod != nullptr && pod->bound() && !pod->terminal();
+}
+
+}  // namespace
+
+void NodeUsage::on_pod(const PodPtr& before, const PodPtr& after) {
+  if (uses_node(before)) add(std::string(before->node_name.view()), *before, -1);
+  if (uses_node(after)) add(std::string(after->node_name.view()), *after, +1);
+  const PodPtr& any = after ? after : before;
+  if (!after || after->bound() || after->terminal()) forget(any->meta.uid);
+}
+
+void NodeUsage::assume(const PodPtr& pod, const std::string& node) {
+  forget(pod->meta.uid);
+  assumed_.emplace(pod->meta.uid, std::pair(pod, node));
+  add(node, *pod, +1);
+}
+
+void NodeUsage::forget(const Uid& pod) {
+  const auto it = assumed_.find(pod);
+  if (it == assumed_.end()) return;
+  add(it->second.second, *it->second.first, -1);
+  assumed_.erase(it);
+}
+
+void NodeUsage::add(const std::string& node, const kube::Pod& pod, int sign) {
+  Sum& sum = nodes_[node];
+  sum.pods += sign;
+  for (const auto& [name, quantity] : pod.requests) {
+    Quantity& amount = sum.amounts[std::string(name.view())];
+    amount = sign > 0 ? amount + quantity : amount - quantity;
+  }
+  if (sum.pods == 0) nodes_.erase(node);
+}
+
+std::string NodeUsage::shortage(const kube::Pod& pod, const kube::Node& node) const {
+  const auto it = nodes_.find(node.meta.key.name);
+  const Sum none;
+  const Sum& sum = it == nodes_.end() ? none : it->second;
+  const Quantity limit = kube::amount(node.allocatable, "pods");
+  if (limit < Quantity(sum.pods + 1)) return "pods (limit " + limit.str() + ")";
+  for (const auto& [name, quantity] : pod.requests) {
+    if (name.view().starts_with("deviceclass.resource.kubernetes.io/")) continue;
+    const auto used = sum.amounts.find(std::string(name.view()));
+    const Quantity total = used == sum.amounts.end() ? quantity : used->second + quantity;
+    if (total > kube::amount(node.allocatable, name.view())) return std::string(name.view());
+  }
+  return {};
+}
+
+}  // namespace bascule::bridge

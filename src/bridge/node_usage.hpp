@@ -1,0 +1,33 @@
+// What the pods on each node ask for together, kept up change by change: does one more fit, so that kubelet will not
+// turn it away? Counts every pod that is bound and not over, ours or not, and those we have just bound and not yet seen
+// back. Pure.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+
+#include "bridge/unit.hpp"
+
+namespace bascule::bridge {
+
+class NodeUsage final {
+ public:
+  // A change of one pod as an informer tells it; either side may be null.
+  void on_pod(const PodPtr& before, const PodPtr& after);
+  // Bound by us; counted until the informer shows the pod bound or gone, or forget() says that binding failed.
+  void assume(const PodPtr& pod, const std::string& node);
+  void forget(const Uid& pod);
+  // Empty: `pod` fits beside what runs there. Otherwise what is short.
+  std::string shortage(const kube::Pod& pod, const kube::Node& node) const;
+
+ private:
+  struct Sum {
+    std::unordered_map<std::string, Quantity> amounts;
+    std::int64_t pods = 0;
+  };
+  void add(const std::string& node, const kube::Pod& pod, int sign);
+  std::unordered_map<std::string, Sum> nodes_;
+  std::unordered_map<Uid, std::pair<PodPtr, std::string>> assumed_;
+};
+
+}  // namespace bascule::bridge

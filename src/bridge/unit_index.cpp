@@ -1,0 +1,92 @@
+#include "bridge/unit_index.hpp"
+
+#include <algorithm>
+
+namespace bascule::bridge {
+
+void UnitIndex::on_pod(const PodPtr& before, const PodPtr& after) {
+  if (before && ours(*before)) {
+    Entry& entry = units_[unit_of(*before)];
+    std::erase_if(entry.pods, [&](const PodPtr& pod) { return pod->meta.uid == before->meta.uid; });
+    if (const JobId job = label_of(*before)) {
+      labelled_[job].erase(unit_of(*before));
+      if (labelled_[job].empty()) labelled_.erase(job);
+    }
+  }
+  if (after && ours(*after)) {
+    Entry& entry = units_[unit_of(*after)];
+    const auto place =
+        std::ranges::lower_bound(entry.pods, after->meta.key, {}, [](const PodPtr& pod) { return pod->meta.key; });
+    entry.pods.insert(place, after);
+    if (const JobId job = label_of(*after)) labelled_[job].insert(unit_of(*after));
+  }
+  if (before && ours(*before)) {
+    const Uid unit = unit_of(*before);
+    forget_if_empty(unit);
+    changed_(unit);
+    if (after && unit_of(*after) == unit) return;
+  }
+  if (after && ours(*after)) changed_(unit_of(*after));
+}
+
+void UnitIndex::on_job(const slurm::ClusterMirror::JobChange& change) {
+  const auto& any = change.after ? change.after : change.before;
+  const JobId id = any->id;
+  highest_ = std::max(highest_, id);
+  // A record may change (an update rewrites it); an ended job's comment stays.
+  if (change.after && change.after->external) {
+    auto record = parse_record(change.after->admin_comment);
+    if (record && !record->legacy && record->bridge == self_.bridge && record->cluster == self_.cluster) {
+      units_[record->unit].jobs.insert(id);
+      records_.insert_or_assign(id, std::move(*record));
+    }
+  }
+  const auto known = records_.find(id);
+  if (known != records_.end()) {
+    const Uid unit = known->second.unit;
+    if (!change.after) {
+      units_[unit].jobs.erase(id);
+      records_.erase(known);
+      forget_if_empty(unit);
+    }
+    changed_(unit);
+  }
+  const auto labelled = labelled_.find(id);
+  if (labelled == labelled_.end()) return;
+  const std::set<Uid> units = labelled->second;
+  for (const Uid& unit : units) changed_(unit);
+}
+
+std::vector<PodPtr> UnitIndex::pods(const Uid& unit) const {
+  const auto it = units_.find(unit);
+  return it == units_.end() ? std::vector<PodPtr>{} : it->second.pods;
+}
+
+std::vector<JobView> UnitIndex::jobs(const Uid& unit, const slurm::ClusterMirror& mirror) const {
+  std::vector<JobView> out;
+  const auto it = units_.find(unit);
+  if (it == units_.end()) return out;
+  for (const JobId id : it->second.jobs) {
+    if (auto job = mirror.job(id)) out.push_back({std::move(job), records_.at(id), mirror.confirmed_at(id)});
+  }
+  return out;
+}
+
+const JobRecord* UnitIndex::record(JobId job) const {
+  const auto it = records_.find(job);
+  return it == records_.end() ? nullptr : &it->second;
+}
+
+std::vector<Uid> UnitIndex::all() const {
+  std::vector<Uid> out;
+  out.reserve(units_.size());
+  for (const auto& [unit, entry] : units_) out.push_back(unit);
+  return out;
+}
+
+void UnitIndex::forget_if_empty(const Uid& unit) {
+  const auto it = units_.find(unit);
+  if (it != units_.end() && it->second.pods.empty() && it->second.jobs.empty()) units_.erase(it);
+}
+
+}  // namespace bascule::bridge

@@ -1,0 +1,51 @@
+// Our pods and our Slurm jobs, by unit. Fed by informer and mirror; tells which unit changed. Loop thread only.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "bridge/record.hpp"
+#include "bridge/unit.hpp"
+#include "bridge/unit_plan.hpp"
+#include "slurm/mirror.hpp"
+
+namespace bascule::bridge {
+
+class UnitIndex final {
+ public:
+  // `changed` is called for every unit a change touches.
+  UnitIndex(Identity self, std::function<void(const Uid&)> changed)
+      : self_(std::move(self)), changed_(std::move(changed)) {}
+
+  void on_pod(const PodPtr& before, const PodPtr& after);
+  void on_job(const slurm::ClusterMirror::JobChange& change);
+
+  bool ours(const kube::Pod& pod) const { return pod.scheduler_name == self_.bridge; }
+  // Sorted by namespace and name.
+  std::vector<PodPtr> pods(const Uid& unit) const;
+  // Jobs of the unit that Slurm still lists, ended ones too, by id.
+  std::vector<JobView> jobs(const Uid& unit, const slurm::ClusterMirror& mirror) const;
+  // The record of a job of ours, else nullptr.
+  const JobRecord* record(JobId job) const;
+  JobId highest_job() const noexcept { return highest_; }  // ever seen, anybody's
+  std::vector<Uid> all() const;
+
+ private:
+  struct Entry {
+    std::vector<PodPtr> pods;
+    std::set<JobId> jobs;
+  };
+  void forget_if_empty(const Uid& unit);
+
+  Identity self_;
+  std::function<void(const Uid&)> changed_;
+  std::unordered_map<Uid, Entry> units_;
+  std::unordered_map<JobId, JobRecord> records_;
+  std::unordered_map<JobId, std::set<Uid>> labelled_;  // units whose pods name this job
+  JobId highest_;
+};
+
+}  // namespace bascule::bridge

@@ -1,0 +1,138 @@
+// What the scheduler does next for one unit. Pure: the whole state of the unit goes in, with the time; the next steps
+// come out.
+//
+//   no live job --submit--> PENDING --Slurm--> RUNNING --bind each pod--> done
+//        ^                                        |
+//        +------ ended, refused, misfit: wait ----+
+//
+// Source of truth: the job's record in Slurm (record.hpp) says whose it is; the pod's nodeName says where it runs.
+// Labels and conditions are for people and for the pod sync. Invariants: at most one live job a unit, extras are
+// cancelled; a pod is bound only to a node of a job seen RUNNING within kConfirmWithin; a submit whose answer was lost
+// is not repeated until a table asked for kDoubtSettles later lacks the job; nothing is decided from what is unknown.
+#pragma once
+
+#include <expected>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/loop.hpp"
+#include "bridge/description.hpp"
+#include "bridge/node_usage.hpp"
+#include "bridge/record.hpp"
+#include "bridge/unit.hpp"
+#include "slurm/mirror.hpp"
+
+namespace bascule::bridge {
+
+// slurmctld may act on a request long after slurmrestd gave up waiting for it.
+inline constexpr Duration kDoubtSettles = std::chrono::seconds(20);
+inline constexpr Duration kConfirmWithin = std::chrono::seconds(3);
+// How long a running job may hold a node that Kubernetes refuses before it is given back.
+inline constexpr Duration kMisfitPatience = std::chrono::seconds(30);
+
+struct JobView {
+  std::shared_ptr<const slurm::Job> job;
+  JobRecord record;
+  TimePoint confirmed_at{};  // when its state was last confirmed by slurmctld
+};
+
+struct UnitView {
+  Uid uid;
+  std::vector<PodPtr> pods;                             // sorted by namespace and name, all phases
+  std::optional<Root> root;                             // nullopt: not known
+  std::string root_problem;                             // why not
+  std::vector<JobView> jobs;                            // of this unit: record names it and our bridge and cluster
+  slurm::Knowledge labelled = slurm::Knowledge::kGone;  // of a job that a pod's label names and `jobs` lacks
+};
+
+struct SlurmView {
+  bool synced = false;  // a full job table of this leadership is in
+  bool nodes_synced = false;
+  bool reachable = false;
+  std::string why;         // when not reachable
+  TimePoint full_as_of{};  // when the last full table was asked for
+};
+
+// Which Kubernetes nodes Slurm may use for a class of pods.
+struct Candidates {
+  std::string excluded;  // hostlist of Slurm names: in the partition, but not for these pods
+  std::size_t usable = 0;
+  std::string why_none;  // "5 nodes: 3 do not match ..., 2 have the taint ..."
+};
+
+// What the plan needs to know of nodes. Implemented by NodeTable (node_table.hpp).
+class NodeView {
+ public:
+  virtual ~NodeView() = default;
+  virtual const Candidates& candidates(const kube::Pod& pod, const std::string& partition) = 0;
+  // By the name in Slurm; nullptr when no Kubernetes node has it.
+  virtual NodePtr by_slurm_name(const std::string& name) const = 0;
+  // Empty: the pod may be bound there now.
+  virtual std::string refusal(const kube::Pod& pod, const kube::Node& node) const = 0;
+};
+
+// What this process remembers of a unit between plans. Losing it (a restart) costs time, never correctness.
+struct UnitMemory {
+  bool submitting = false;              // a submit is under way
+  std::optional<TimePoint> doubt;       // a submit ended at this time without a clear answer
+  std::optional<TimePoint> hold_until;  // after a refusal or error
+  std::string hold_why;
+  std::uint32_t failures = 0;  // in a row
+  std::optional<TimePoint> misfit_since;
+  std::map<Uid, JobId> marked;      // label and finalizer written, maybe not seen back yet
+  std::map<Uid, NodeName> binding;  // bind under way or done, not seen back yet
+  std::string update_refused;       // fingerprint that Slurm did not accept as an update
+};
+
+struct Waiting {
+  std::string reason;   // CamelCase, for PodScheduled=False
+  std::string message;  // a sentence that changes only when the state does
+  std::string detail;   // more of it, that may change often
+};
+
+struct UnitPlan {
+  struct Cancel {
+    JobId job;
+    std::string why;
+  };
+  struct Update {
+    JobId job;
+    slurm::JobDescription description;
+  };
+  struct Mark {
+    PodPtr pod;
+    JobId job;
+  };
+  struct Bind {
+    PodPtr pod;
+    NodePtr node;
+    JobId job;
+  };
+  std::optional<slurm::JobDescription> submit;
+  std::optional<Update> update;
+  std::vector<Cancel> cancels;
+  std::vector<Mark> marks;
+  std::vector<Bind> binds;
+  std::optional<JobId> confirm;  // ask slurmctld about this job before anything is bound
+  bool need_full = false;        // ask for a full table
+  std::optional<Waiting> waiting;
+  std::optional<TimePoint> wake;  // plan again at this time at the latest
+  bool waits_for_nodes = false;   // plan again when nodes change
+};
+
+struct Identity {
+  std::string bridge;   // scheduler name
+  std::string cluster;  // uid of kube-system
+};
+
+// May change `memory` only in misfit_since, doubt (settled) and what has been seen back.
+UnitPlan plan_unit(const Config& config, const Identity& self, const UnitView& unit, const SlurmView& slurm,
+                   NodeView& nodes, UnitMemory& memory, TimePoint now, WallTime wall);
+
+// The reason and sentence for a pod whose job waits in Slurm.
+Waiting describe_pending(const slurm::Job& job);
+
+}  // namespace bascule::bridge
