@@ -104,31 +104,31 @@ Object probe(std::string_view path, int port) {
 
 Object big_container(std::string_view name, bool gpu, int number) {
   Object limits{{"cpu", gpu ? "16" : "500m"}, {"memory", gpu ? "128Gi" : "512Mi"}};
-  if (gpu) limits["nvidia.com/gpu"] = "8";
-  Array variables{env_field("POD_NAME", "metadata.name"),
-                  env_field("POD_NAMESPACE", "metadata.namespace"),
-                  env_field("NODE_NAME", "spec.nodeName"),
-                  env("RANK", std::to_string(number)),
-                  env("MASTER_ADDR", "trainer-0.trainer.default.svc.cluster.local"),
-                  env("NCCL_SOCKET_IFNAME", "eth0"),
-                  env("NCCL_IB_HCA", "mlx5_0,mlx5_1,mlx5_2,mlx5_3")};
-  return {{"name", name},
-          {"image", fmt::format("registry.example.com/team/{}:2026.01.17-4f1c9a7", name)},
-          {"command", Array{"/usr/bin/python3", "-m", "trainer.main"}},
-          {"args", Array{"--config=/etc/trainer/config.yaml", "--checkpoint=/data/checkpoints"}},
-          {"ports", Array{Object{{"name", "http"}, {"containerPort", 8080}, {"protocol", "TCP"}}}},
-          {"env", std::move(variables)},
-          {"resources", Object{{"limits", limits}, {"requests", limits}}},
-          {"volumeMounts", Array{Object{{"name", "config"}, {"mountPath", "/etc/trainer"}},
-                                 Object{{"name", "data"}, {"mountPath", "/data"}},
-                                 Object{{"name", "kube-api-access-x7k2p"},
-                                        {"readOnly", true},
-                                        {"mountPath", "/var/run/secrets/kubernetes.io/serviceaccount"}}}},
-          {"livenessProbe", probe("/healthz", 8080)},
-          {"readinessProbe", probe("/readyz", 8080)},
-          {"terminationMessagePath", "/dev/termination-log"},
-          {"terminationMessagePolicy", "File"},
-          {"imagePullPolicy", "IfNotPresent"}};
+  Array variables{env_field("POD_NAME", "metadata.name"), env_field("NODE_NAME", "spec.nodeName"),
+                  env("RANK", std::to_string(number))};
+  if (gpu) {
+    limits["nvidia.com/gpu"] = "8";
+    variables.push_back(env("MASTER_ADDR", "trainer-0.trainer.default.svc.cluster.local"));
+    variables.push_back(env("NCCL_IB_HCA", "mlx5_0,mlx5_1,mlx5_2,mlx5_3"));
+  }
+  Object out{{"name", name},
+             {"image", fmt::format("registry.example.com/team/{}:2026.01.17-4f1c9a7", name)},
+             {"command", Array{"/usr/bin/python3", "-m", "trainer.main"}},
+             {"args", Array{"--config=/etc/trainer/config.yaml", "--checkpoint=/data/checkpoints"}},
+             {"ports", Array{Object{{"name", "http"}, {"containerPort", 8080}, {"protocol", "TCP"}}}},
+             {"env", std::move(variables)},
+             {"resources", Object{{"limits", limits}, {"requests", limits}}},
+             {"volumeMounts", Array{Object{{"name", "config"}, {"mountPath", "/etc/trainer"}},
+                                    Object{{"name", "data"}, {"mountPath", "/data"}},
+                                    Object{{"name", "kube-api-access-x7k2p"},
+                                           {"readOnly", true},
+                                           {"mountPath", "/var/run/secrets/kubernetes.io/serviceaccount"}}}},
+             {"livenessProbe", probe("/healthz", 8080)},
+             {"terminationMessagePath", "/dev/termination-log"},
+             {"terminationMessagePolicy", "File"},
+             {"imagePullPolicy", "IfNotPresent"}};
+  if (gpu) out["readinessProbe"] = probe("/readyz", 8080);
+  return out;
 }
 
 Array big_volumes() {
