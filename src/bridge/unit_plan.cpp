@@ -110,7 +110,7 @@ class Planner final {
     }
     if (!slurm_.nodes_synced) return wait("SlurmUnknown", "waiting for the first node table from Slurm");
     if (!unit_.root) {
-      wake_at(now_ + 5s);
+      wake_at(now_ + 500ms);
       return wait("OwnerUnknown", unit_.root_problem);
     }
     if (memory_.hold_until && now_ < *memory_.hold_until) {

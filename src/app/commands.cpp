@@ -1,0 +1,106 @@
+#include "app/process.hpp"
+#include "base/log.hpp"
+#include "bridge/controllers.hpp"
+#include "bridge/scheduler.hpp"
+#include "bridge/webhook.hpp"
+#include "kube/informer.hpp"
+
+namespace bascule::app {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// slurm-bridge's lease of the controllers; the scheduler's is named as the scheduler.
+constexpr const char* kControllersLease = "69d5fe47.my.slinky.slurm.net";
+
+runtime::NamedCheck check(std::string name, std::function<bool()> good, std::string why) {
+  return {std::move(name), [good = std::move(good), why = std::move(why)]() -> std::optional<std::string> {
+            return good() ? std::nullopt : std::optional(why);
+          }};
+}
+
+// Labels of a namespace for a selector: from a small cache, else from the API server.
+class NamespaceLabels final {
+ public:
+  explicit NamespaceLabels(kube::Client& kube) : kube_(kube) {}
+
+  Task<std::optional<json::Object>> operator()(std::string ns, std::stop_token stop) {
+    const auto known = known_.find(ns);
+    if (known != known_.end() && kube_.loop().now() - known->second.first < 5s) co_return known->second.second;
+    try {
+      const json::Value object = co_await kube_.get(kube::resources::kNamespaces, {"", ns}, {}, stop);
+      const json::Object* labels = json::object_at(object, {"metadata", "labels"});
+      json::Object found = labels == nullptr ? json::Object() : *labels;
+      if (known_.size() > 10'000) known_.clear();
+      known_.insert_or_assign(ns, std::pair(kube_.loop().now(), found));
+      co_return found;
+    } catch (const std::exception& error) {
+      log::limited(log::Level::kWarning, 1s, "namespace cannot be read", {{"namespace", ns}, {"why", error}});
+    }
+    co_return std::nullopt;
+  }
+
+ private:
+  kube::Client& kube_;
+  std::unordered_map<std::string, std::pair<TimePoint, json::Object>> known_;
+};
+
+}  // namespace
+
+int run_scheduler(const ServeOptions& options) {
+  const bridge::Config config = bridge::load_config(options.config, true);
+  Process process(options, "scheduler");
+  bridge::Scheduler scheduler(process.kube(), process.slurm(config.slurm_rest_api),
+                              {.config = config, .instance = process.instance()}, &process.metrics());
+  return process.run(config.scheduler_name, options.leader_elect, {},
+                     [&scheduler](std::stop_token stop) { return scheduler.run(std::move(stop)); });
+}
+
+int run_controllers(const ServeOptions& options) {
+  const bridge::Config config = bridge::load_config(options.config, true);
+  Process process(options, "controllers");
+  bridge::Controllers controllers(process.kube(), process.slurm(config.slurm_rest_api),
+                                  {.config = config,
+                                   .instance = process.instance(),
+                                   .node_workers = options.node_workers,
+                                   .pod_workers = options.pod_workers},
+                                  &process.metrics());
+  return process.run(kControllersLease, options.leader_elect, {},
+                     [&controllers](std::stop_token stop) { return controllers.run(std::move(stop)); });
+}
+
+int run_admission(const ServeOptions& options) {
+  const bridge::Config config = bridge::load_config(options.config, false);
+  Process process(options, "admission");
+  NamespaceLabels labels(process.kube());
+  auto address = parse_address(options.webhook_address, "--webhook-bind-address");
+  if (!address) throw UsageError("--webhook-bind-address: the webhook needs an address");
+  address->certificate.file = options.certificate_directory + "/tls.crt";
+  address->key.file = options.certificate_directory + "/tls.key";
+  address->max_body = bridge::kMaxReview;
+  bool serving = false;
+  bridge::WebhookOptions webhook;
+  if (config.managed_namespace_selector) {
+    webhook.labels = [&labels](std::string ns, std::stop_token stop) { return labels(std::move(ns), std::move(stop)); };
+  }
+  webhook.report = [&process](const bridge::ReviewReport& review) {
+    process.metrics().observe("controller_runtime_webhook_latency_seconds", "Latency of admission reviews",
+                              {{"webhook", std::string(review.path)}},
+                              std::chrono::duration<double>(review.took).count(), runtime::latency_buckets());
+    process.metrics().add("controller_runtime_webhook_requests_total", "Admission reviews, by HTTP code",
+                          {{"webhook", std::string(review.path)}, {"code", std::to_string(review.http)}});
+  };
+  const auto work = [&](std::stop_token stop) -> Task<> {
+    const auto server = net::serve(process.loop(), *address, bridge::make_webhook(config, process.loop(), webhook));
+    serving = true;
+    while (co_await sleep_for(process.loop(), 24h, stop)) {
+    }
+    serving = false;
+    co_await server->drain(process.loop().now() + 10s);
+  };
+  return process.run("", false,
+                     {check("webhook", [&serving] { return serving; }, "the webhook does not serve yet")}, work);
+}
+
+}  // namespace bascule::app

@@ -1,0 +1,67 @@
+// What every process of Bascule has: a loop, a connection to Kubernetes, health and metrics servers, signals, leader
+// election.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "app/options.hpp"
+#include "base/async.hpp"
+#include "kube/config.hpp"
+#include "net/io_loop.hpp"
+#include "net/server.hpp"
+#include "runtime/health.hpp"
+#include "runtime/metrics.hpp"
+#include "slurm/client.hpp"
+
+namespace bascule::app {
+
+// A mistake of whoever started us: printed as it is, exit 2.
+struct UsageError final : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+class Process final {
+ public:
+  // Sets up logging. Throws UsageError or kube::ConfigError.
+  Process(const ServeOptions& options, std::string name);
+  ~Process();
+
+  net::IoLoop& loop() noexcept { return loop_; }
+  kube::Client& kube();
+  runtime::Metrics& metrics() noexcept { return metrics_; }
+  const std::string& instance() const noexcept { return instance_; }
+  const std::string& ns() const noexcept { return ns_; }
+  // A client of slurmrestd at `url` with the token file of SLURM_JWT_FILE.
+  slurm::Client& slurm(const std::string& url);
+
+  // Serves health and metrics, runs `work` (only while leading, when so asked, under the lease `lease`) until SIGTERM,
+  // then ends it within the grace of a pod. Returns the exit status: 1 when leadership was lost.
+  int run(const std::string& lease, bool elect, std::vector<runtime::NamedCheck> ready,
+          std::function<Task<>(std::stop_token)> work);
+
+ private:
+  Task<> main(std::string lease, bool elect, std::vector<runtime::NamedCheck> ready,
+              std::function<Task<>(std::stop_token)> work);
+  Task<> lead(std::string lease, std::function<Task<>(std::stop_token)> work);
+
+  ServeOptions options_;
+  std::string name_;
+  std::string instance_;
+  std::string ns_;
+  net::IoLoop loop_;
+  runtime::Metrics metrics_;
+  std::unique_ptr<kube::Connection> connection_;
+  std::unique_ptr<net::Transport> slurm_transport_;
+  std::unique_ptr<slurm::Client> slurm_;
+  std::stop_source stop_;
+  int status_ = 0;
+};
+
+// ":8080", "0.0.0.0:8080", "[::1]:8080"; nullopt for "0". Throws UsageError naming the flag.
+std::optional<net::ServerOptions> parse_address(const std::string& text, const std::string& flag);
+
+}  // namespace bascule::app

@@ -1,0 +1,112 @@
+#include "bridge/pod_plan.hpp"
+
+#include <algorithm>
+
+#include "bridge/names.hpp"
+
+namespace bascule::bridge {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// The pod may still use its node: it is bound and not over, whatever its deletion says.
+bool holds_node(const kube::Pod& pod) {
+  return pod.bound() && !pod.terminal();
+}
+// The scheduler may still need the job for it.
+bool needs_job(const kube::Pod& pod) {
+  return holds_node(pod) || (!pod.terminal() && !pod.deleting());
+}
+
+bool runs(const slurm::Job& job) {
+  return job.states.base == slurm::JobState::kRunning && !job.states.has(slurm::JobFlag::kCompleting);
+}
+
+class PodPlanner final {
+ public:
+  PodPlanner(const PodSyncView& view, TimePoint now) : view_(view), now_(now) {}
+
+  PodSyncPlan run() {
+    if (!view_.synced) return {};
+    for (const PodPtr& pod : view_.pods) {
+      if (holds_node(*pod) && !pod->deleting()) check_allocation(pod);
+    }
+    for (const JobView& job : view_.jobs) check_job(job);
+    for (const PodPtr& pod : view_.pods) check_release(pod);
+    return std::move(plan_);
+  }
+
+ private:
+  void check_allocation(const PodPtr& pod) {
+    const JobId id = label_of(*pod);
+    if (!id) return without_label(pod);
+    const auto it = view_.labelled.find(id);
+    if (it == view_.labelled.end() || it->second.knowledge == slurm::Knowledge::kUnknown) return;
+    if (it->second.knowledge == slurm::Knowledge::kGone) return with_lost_job(pod, id);
+    const slurm::Job& job = *it->second.job;
+    if (runs(job)) return;
+    plan_.deletes.push_back(
+        {pod, id,
+         "Slurm job " + id.str() + " is " + slurm::print(job.states) +
+             (job.state_reason.empty() || job.state_reason == "None" ? "" : " (" + job.state_reason + ")")});
+  }
+
+  void without_label(const PodPtr& pod) {
+    const bool has_job = std::ranges::any_of(view_.jobs, [](const JobView& job) { return !job.job->states.ended(); });
+    if (has_job) return;  // the scheduler was about to write it
+    plan_.warnings.push_back(
+        {pod, "NoSlurmJob",
+         "the pod runs on " + pod->node_name.str() + " without a Slurm job: Slurm does not know of it"});
+  }
+
+  // slurmctld does not list the job any more. If it lists younger ones its state was kept, so this one has ended and
+  // was forgotten. Otherwise it may have lost its state, which is no reason to stop a pod.
+  void with_lost_job(const PodPtr& pod, JobId id) {
+    if (view_.highest > id) {
+      plan_.deletes.push_back({pod, id, "Slurm job " + id.str() + " has ended and is no longer listed"});
+    } else {
+      plan_.warnings.push_back(
+          {pod, "SlurmJobUnknown",
+           "Slurm does not know job " + id.str() + ", which holds this pod's node; the pod is left running"});
+    }
+  }
+
+  void check_job(const JobView& view) {
+    if (view.job->states.ended()) return;
+    const bool needed = std::ranges::any_of(view_.pods, [&](const PodPtr& pod) {
+      if (std::ranges::find(view.record.uids, pod->meta.uid) == view.record.uids.end() &&
+          label_of(*pod) != view.job->id)
+        return false;
+      return needs_job(*pod);
+    });
+    if (needed) return;
+    const bool any = !view_.pods.empty();
+    plan_.cancels.push_back(
+        {view.job->id, view.record.pods, view.record.uids, any ? "its pods are over" : "its pods are gone"});
+  }
+
+  void check_release(const PodPtr& pod) {
+    if (!pod->meta.has_finalizer(names::kFinalizer) || needs_job(*pod)) return;
+    const JobId id = label_of(*pod);
+    const auto it = view_.labelled.find(id);
+    // A job that is ours by record is cancelled first; one that is not known may not be forgotten.
+    if (id && (it == view_.labelled.end() || it->second.knowledge == slurm::Knowledge::kUnknown)) {
+      plan_.wake = now_ + 5s;
+      return;
+    }
+    plan_.releases.push_back(pod);
+  }
+
+  const PodSyncView& view_;
+  TimePoint now_;
+  PodSyncPlan plan_;
+};
+
+}  // namespace
+
+PodSyncPlan plan_pod_sync(const PodSyncView& view, TimePoint now) {
+  return PodPlanner(view, now).run();
+}
+
+}  // namespace bascule::bridge

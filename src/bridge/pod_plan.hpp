@@ -1,0 +1,59 @@
+// What keeps pods and jobs of one unit honest with each other, after the scheduler has bound. Pure.
+//  - A bound pod whose job surely no longer runs is deleted: its devices belong to somebody else.
+//  - A job is cancelled when none of its pods is left or all are over; never while a pod that may still run holds its
+//  node.
+//  - The finalizer that keeps a pod's object until then is dropped.
+// Nothing is done on what is unknown: no answer, an empty answer and a controller that has lost its state never kill a
+// pod.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bridge/unit.hpp"
+#include "bridge/unit_plan.hpp"
+
+namespace bascule::bridge {
+
+struct PodSyncView {
+  Uid uid;
+  std::vector<PodPtr> pods;   // sorted; of the unit
+  std::vector<JobView> jobs;  // by record, ended ones too
+  struct Labelled {           // of the job a pod's label names, whether or not it is among `jobs`
+    slurm::Knowledge knowledge = slurm::Knowledge::kUnknown;
+    std::shared_ptr<const slurm::Job> job;
+  };
+  std::map<JobId, Labelled> labelled;
+  JobId highest;        // the highest job id Slurm lists: what is above a lost id proves that its state was not lost
+  bool synced = false;  // job table in
+  bool reachable = false;
+};
+
+struct PodSyncPlan {
+  struct Delete {
+    PodPtr pod;
+    JobId job;  // to be asked about once more before
+    std::string why;
+  };
+  struct Cancel {
+    JobId job;
+    std::vector<NamespacedName> pods;  // that must be seen to be gone or over once more before
+    std::vector<Uid> uids;
+    std::string why;
+  };
+  std::vector<Delete> deletes;
+  std::vector<Cancel> cancels;
+  std::vector<PodPtr> releases;  // drop the finalizer, after the cancels have succeeded
+  struct Warning {
+    PodPtr pod;
+    std::string reason, note;
+  };
+  std::vector<Warning> warnings;
+  std::optional<TimePoint> wake;
+};
+
+PodSyncPlan plan_pod_sync(const PodSyncView& view, TimePoint now);
+
+}  // namespace bascule::bridge

@@ -1,0 +1,165 @@
+#include "bridge/pod_sync.hpp"
+
+#include "base/log.hpp"
+#include "bridge/names.hpp"
+#include "bridge/pod_plan.hpp"
+#include "bridge/unit_index.hpp"
+#include "runtime/controller.hpp"
+
+namespace bascule::bridge {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+json::Value release_patch(const kube::Pod& pod) {
+  return json::Object{
+      {"metadata", json::Object{{"uid", pod.meta.uid.str()},
+                                {"$deleteFromPrimitiveList/finalizers", json::Array{std::string(names::kFinalizer)}}}}};
+}
+
+kube::ObjectReference reference(const kube::Pod& pod) {
+  return {"v1", "Pod", pod.meta.key, pod.meta.uid};
+}
+
+}  // namespace
+
+struct PodSync::Impl {
+  Impl(Parts p, Identity s, std::size_t workers)
+      : parts(p),
+        loop(p.kube.loop()),
+        self(std::move(s)),
+        index(self, [this](const Uid& unit) { controller.add(unit.str()); }),
+        controller(
+            loop, {.name = "pod", .workers = workers},
+            [this](std::string key, std::stop_token stop) { return reconcile(Uid(std::move(key)), std::move(stop)); },
+            p.metrics) {
+    parts.pods.on_change([this](const PodPtr& before, const PodPtr& after) { index.on_pod(before, after); });
+    parts.mirror.on_job([this](const slurm::ClusterMirror::JobChange& change) {
+      index.on_job(change);
+      if (!was_synced && parts.mirror.synced()) all_again();
+    });
+    parts.mirror.on_health([this](bool) { all_again(); });
+  }
+
+  Parts parts;
+  Loop& loop;
+  Identity self;
+  UnitIndex index;
+  runtime::Controller controller;
+  bool was_synced = false;
+
+  void all_again() {
+    was_synced = parts.mirror.synced();
+    for (const Uid& unit : index.all()) controller.add(unit.str());
+  }
+
+  PodSyncView view_of(const Uid& unit) const {
+    PodSyncView view{unit,
+                     index.pods(unit),
+                     index.jobs(unit, parts.mirror),
+                     {},
+                     index.highest_job(),
+                     parts.mirror.synced(),
+                     parts.mirror.reachable()};
+    for (const PodPtr& pod : view.pods) {
+      if (const JobId id = label_of(*pod)) view.labelled[id] = {parts.mirror.knowledge(id), parts.mirror.job(id)};
+    }
+    return view;
+  }
+
+  Task<runtime::Result> reconcile(Uid unit, std::stop_token stop) {
+    const PodSyncView view = view_of(unit);
+    const PodSyncPlan plan = plan_pod_sync(view, loop.now());
+    runtime::Result result;
+    if (plan.wake) result.requeue_after = *plan.wake - loop.now();
+    if (!view.synced) result.requeue_after = 1s;
+    for (const PodSyncPlan::Warning& warning : plan.warnings) {
+      parts.events.record(reference(*warning.pod), kube::EventType::kWarning, warning.reason, "Watching", warning.note);
+    }
+    for (const PodSyncPlan::Delete& one : plan.deletes) co_await remove_pod(one, stop);
+    bool held = false;
+    for (const PodSyncPlan::Cancel& one : plan.cancels) {
+      const bool cancelled = co_await cancel_job(one, stop);
+      held = held || !cancelled;
+    }
+    if (held) {
+      result.requeue_after = 2s;
+      co_return result;
+    }
+    for (const PodPtr& pod : plan.releases) co_await release(pod, stop);
+    co_return result;
+  }
+
+  Task<> remove_pod(PodSyncPlan::Delete one, std::stop_token stop) {
+    const std::optional<slurm::Job> job = co_await parts.mirror.ask(one.job, stop);
+    if (job && job->states.base == slurm::JobState::kRunning) co_return;
+    try {
+      kube::DeleteOptions options;
+      options.uid = one.pod->meta.uid;
+      co_await parts.kube.remove(kube::resources::kPods, one.pod->meta.key, options, stop);
+    } catch (const kube::NotFound&) {
+      co_return;
+    } catch (const kube::Conflict&) {
+      co_return;  // another pod of that name
+    }
+    log::info("pod deleted", {{"pod", one.pod->meta.key}, {"job", one.job}, {"why", one.why}});
+    parts.events.record(reference(*one.pod), kube::EventType::kWarning, "SlurmJobEnded", "Deleting",
+                        one.why + "; the pod is deleted");
+    if (parts.metrics != nullptr)
+      parts.metrics->add("bascule_bridge_pods_deleted_total", "Pods deleted because their Slurm job ended", {});
+  }
+
+  // False: a pod of the job is still there after all, or that could not be seen; later.
+  Task<bool> cancel_job(PodSyncPlan::Cancel one, std::stop_token stop) {
+    for (std::size_t i = 0; i < one.pods.size() && i < one.uids.size(); ++i) {
+      const bool over = co_await pod_over(one.pods[i], one.uids[i], stop);
+      if (!over) co_return false;
+    }
+    try {
+      co_await parts.slurm.cancel_job(one.job, stop);
+    } catch (const slurm::NotFound&) {
+    }
+    log::info("job cancelled", {{"job", one.job}, {"why", one.why}});
+    if (parts.metrics != nullptr)
+      parts.metrics->add("bascule_bridge_jobs_cancelled_total", "Slurm jobs cancelled because their pods are over", {});
+    const std::optional<slurm::Job> job = co_await parts.mirror.ask(one.job, stop);
+    parts.mirror.poke();
+    co_return !job || job->states.ended();
+  }
+
+  // The API server itself says that this pod does not need its node (any more).
+  Task<bool> pod_over(NamespacedName key, Uid uid, std::stop_token stop) {
+    try {
+      const json::Value pod = co_await parts.kube.get(kube::resources::kPods, key, {}, stop);
+      if (json::string_at(pod, {"metadata", "uid"}) != uid.str()) co_return true;
+      const std::string_view phase = json::string_at(pod, {"status", "phase"});
+      if (phase == "Succeeded" || phase == "Failed") co_return true;
+      const bool bound = !json::string_at(pod, {"spec", "nodeName"}).empty();
+      co_return !bound && json::find(pod, {"metadata", "deletionTimestamp"}) != nullptr;
+    } catch (const kube::NotFound&) {
+      co_return true;
+    }
+  }
+
+  Task<> release(PodPtr pod, std::stop_token stop) {
+    try {
+      co_await parts.kube.patch(kube::resources::kPods, pod->meta.key, kube::PatchType::kStrategic, release_patch(*pod),
+                                {}, {}, stop);
+    } catch (const kube::NotFound&) {
+    } catch (const kube::Conflict&) {
+    }
+  }
+};
+
+PodSync::PodSync(Parts parts, Identity self, std::size_t workers)
+    : impl_(std::make_unique<Impl>(parts, std::move(self), workers)) {}
+PodSync::~PodSync() = default;
+void PodSync::start() {
+  impl_->controller.start();
+}
+Task<> PodSync::stop() {
+  return impl_->controller.stop();
+}
+
+}  // namespace bascule::bridge

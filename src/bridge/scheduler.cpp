@@ -1,0 +1,414 @@
+#include "bridge/scheduler.hpp"
+
+#include "base/log.hpp"
+#include "base/time.hpp"
+#include "bridge/names.hpp"
+#include "bridge/node_table.hpp"
+#include "bridge/owners.hpp"
+#include "bridge/unit_index.hpp"
+#include "kube/events.hpp"
+#include "kube/informer.hpp"
+#include "runtime/controller.hpp"
+
+namespace bascule::bridge {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// How often a detail that keeps changing (the expected start) is written again.
+constexpr Duration kDetailEvery = std::chrono::minutes(5);
+
+json::Value mark_patch(const kube::Pod& pod, JobId job) {
+  return json::Object{{"metadata", json::Object{{"uid", pod.meta.uid.str()},
+                                                {"labels", json::Object{{std::string(names::kSlurmJobId), job.str()}}},
+                                                {"finalizers", json::Array{std::string(names::kFinalizer)}}}}};
+}
+
+json::Value binding(const kube::Pod& pod, const std::string& node) {
+  return json::Object{{"apiVersion", "v1"},
+                      {"kind", "Binding"},
+                      {"metadata", json::Object{{"name", pod.meta.key.name},
+                                                {"namespace", pod.meta.key.ns},
+                                                {"uid", pod.meta.uid.str()},
+                                                {"annotations", json::Object{{std::string(names::kSlurmNode), node}}}}},
+                      {"target", json::Object{{"apiVersion", "v1"}, {"kind", "Node"}, {"name", node}}}};
+}
+
+json::Value condition_patch(const kube::Pod& pod, const Waiting& waiting, WallTime now) {
+  json::Object condition{{"type", "PodScheduled"},
+                         {"status", "False"},
+                         {"reason", waiting.reason},
+                         {"message", waiting.message + waiting.detail}};
+  if (pod.scheduled.status != "False") condition["lastTransitionTime"] = print_rfc3339(now);
+  return json::Object{{"metadata", json::Object{{"uid", pod.meta.uid.str()}}},
+                      {"status", json::Object{{"conditions", json::Array{std::move(condition)}}}}};
+}
+
+kube::ObjectReference reference(const kube::Pod& pod) {
+  return {"v1", "Pod", pod.meta.key, pod.meta.uid};
+}
+
+}  // namespace
+
+struct Scheduler::Impl {
+  struct Memory : UnitMemory {
+    std::map<Uid, TimePoint> told;  // when the condition was last written
+  };
+
+  Impl(kube::Client& k, slurm::Client& s, SchedulerOptions o, runtime::Metrics* m)
+      : kube(k),
+        loop(k.loop()),
+        slurm(s),
+        options(std::move(o)),
+        metrics(m),
+        pods(k, {.resource = kube::resources::kPods}, kube::decode_pod, interner),
+        nodes(k, {.resource = kube::resources::kNodes}, kube::decode_node, interner),
+        jobs(k, {.resource = kube::resources::kJobs}, kube::decode_job, interner),
+        owners(k, jobs),
+        mirror(loop, s, options.mirror),
+        events(k, options.config.scheduler_name, options.instance) {}
+
+  kube::Client& kube;
+  Loop& loop;
+  slurm::Client& slurm;
+  SchedulerOptions options;
+  runtime::Metrics* metrics;
+  json::Interner interner;
+  kube::Informer<kube::Pod> pods;
+  kube::Informer<kube::Node> nodes;
+  kube::Informer<kube::Job> jobs;
+  Owners owners;
+  slurm::ClusterMirror mirror;
+  kube::EventRecorder events;
+  Identity self;
+  NodeTable table;
+  std::unique_ptr<UnitIndex> index;
+  std::unique_ptr<runtime::Controller> controller;
+  std::unordered_map<Uid, Memory> memory;
+  std::set<Uid> wait_for_nodes;
+  std::uint64_t nodes_seen = 0;
+  bool was_synced = false;
+
+  void connect() {
+    index = std::make_unique<UnitIndex>(self, [this](const Uid& unit) { controller->add(unit.str()); });
+    controller = std::make_unique<runtime::Controller>(
+        loop, runtime::ControllerOptions{.name = "scheduler", .workers = options.workers},
+        [this](std::string key, std::stop_token stop) { return reconcile(Uid(std::move(key)), std::move(stop)); },
+        metrics);
+    pods.on_change([this](const PodPtr& before, const PodPtr& after) {
+      table.on_pod(before, after);
+      index->on_pod(before, after);
+    });
+    nodes.on_change([this](const NodePtr& before, const NodePtr& after) {
+      table.on_node(before, after);
+      nodes_changed();
+    });
+    jobs.on_change([](const auto&, const auto&) {});
+    mirror.on_job([this](const slurm::ClusterMirror::JobChange& change) {
+      index->on_job(change);
+      if (!was_synced && mirror.synced()) all_again();
+    });
+    mirror.on_node([this](const slurm::ClusterMirror::NodeChange& change) {
+      table.on_slurm_node(change.before, change.after);
+      nodes_changed();
+    });
+    mirror.on_health([this](bool) { all_again(); });
+  }
+
+  // Units that wait for nodes look again, a moment later so that a burst of changes is one look.
+  void nodes_changed() {
+    if (table.generation() == nodes_seen) return;
+    nodes_seen = table.generation();
+    for (const Uid& unit : std::exchange(wait_for_nodes, {})) controller->add_after(unit.str(), 200ms);
+  }
+  void all_again() {
+    was_synced = mirror.synced();
+    for (const Uid& unit : index->all()) controller->add(unit.str());
+  }
+
+  SlurmView slurm_view() const {
+    return {mirror.synced(), mirror.nodes_synced(), mirror.reachable(), mirror.why_unreachable(), mirror.full_as_of()};
+  }
+
+  Task<runtime::Result> reconcile(Uid unit, std::stop_token stop) {
+    UnitView view{unit, index->pods(unit), std::nullopt, {}, index->jobs(unit, mirror)};
+    if (view.pods.empty()) {
+      memory.erase(unit);  // what is left of its jobs is the pod sync's
+      wait_for_nodes.erase(unit);
+      co_return runtime::Result{};
+    }
+    const PodPtr first = view.pods.front();
+    if (!first->bound() && !first->terminal()) {
+      std::variant<Root, std::string> root = co_await owners.root_of(first, stop);
+      if (std::holds_alternative<Root>(root)) {
+        view.root = std::move(std::get<Root>(root));
+      } else {
+        view.root_problem = std::get<std::string>(root);
+      }
+      view.pods = index->pods(unit);  // what changed meanwhile
+      view.jobs = index->jobs(unit, mirror);
+      view.labelled = labelled(view);
+    }
+    Memory& mind = memory[unit];
+    const UnitPlan plan = plan_unit(options.config, self, view, slurm_view(), table, mind, loop.now(), loop.wall());
+    if (plan.waits_for_nodes) wait_for_nodes.insert(unit);
+    co_await act(plan, unit, stop);
+    if (plan.waiting) co_await tell(view, *plan.waiting, unit, stop);
+    runtime::Result result;
+    if (plan.wake) result.requeue_after = std::max<Duration>(*plan.wake - loop.now(), 10ms);
+    if (plan.waiting && !told_all(view))
+      result.requeue_after = std::min(result.requeue_after.value_or(options.quiet), options.quiet);
+    co_return result;
+  }
+
+  slurm::Knowledge labelled(const UnitView& view) const {
+    for (const PodPtr& pod : view.pods) {
+      const JobId job = label_of(*pod);
+      if (!job || index->record(job) != nullptr) continue;
+      const slurm::Knowledge known = mirror.knowledge(job);
+      const auto seen = mirror.job(job);
+      if (known == slurm::Knowledge::kPresent && seen && seen->states.ended()) continue;
+      if (known != slurm::Knowledge::kGone) return known;
+    }
+    return slurm::Knowledge::kGone;
+  }
+
+  Task<> act(const UnitPlan& plan, Uid unit, std::stop_token stop) {
+    for (const UnitPlan::Cancel& cancel : plan.cancels) co_await cancel_job(cancel, unit, stop);
+    if (plan.submit) co_await submit(*plan.submit, unit, stop);
+    if (plan.update) co_await update(*plan.update, unit, stop);
+    for (const UnitPlan::Mark& mark : plan.marks) co_await mark_pod(mark, unit, stop);
+    if (plan.confirm) {
+      co_await mirror.ask(*plan.confirm, stop);
+      controller->add(unit.str());
+    }
+    for (const UnitPlan::Bind& bind : plan.binds) co_await bind_pod(bind, unit, stop);
+    if (plan.need_full) mirror.poke();
+  }
+
+  Task<> submit(slurm::JobDescription description, Uid unit, std::stop_token stop) {
+    memory[unit].submitting = true;
+    const std::string comment = description.admin_comment.value_or("");
+    slurm::Job job;
+    job.name = description.name.value_or("");
+    job.partition = description.partition.value_or("");
+    try {
+      job.id = co_await slurm.submit_external(std::move(description), stop);
+    } catch (const slurm::Unreachable& error) {
+      submit_failed(unit, error.what(), !error.surely_not_done);
+    } catch (const slurm::Malformed& error) {
+      submit_failed(unit, error.what(), true);
+    } catch (const slurm::Error& error) {
+      submit_failed(unit, error.what(), false);
+    } catch (...) {
+      submit_failed(unit, "the submit was interrupted", true);
+      throw;
+    }
+    memory[unit].submitting = false;
+    controller->add_first(unit.str());
+    if (!job.id) co_return;
+    memory[unit].failures = 0;
+    count("bascule_bridge_submits_total", {{"result", "accepted"}});
+    log::info("job submitted", {{"job", job.id}, {"unit", unit.str()}});
+    job.states.base = slurm::JobState::kPending;
+    job.admin_comment = comment;
+    job.external = true;
+    for (const PodPtr& pod : index->pods(unit)) {
+      events.record(
+          reference(*pod), kube::EventType::kNormal, "SlurmJobSubmitted", "Submitting",
+          "Slurm job " + job.id.str() + " submitted" + (job.partition.empty() ? "" : " to partition " + job.partition));
+    }
+    mirror.learn(std::move(job));
+    mirror.poke();
+  }
+
+  void submit_failed(const Uid& unit, const std::string& why, bool doubtful) {
+    Memory& mind = memory[unit];
+    mind.failures = std::min(mind.failures + 1, 10u);
+    mind.hold_until = loop.now() + std::min<Duration>(1s * (1u << (mind.failures - 1)), 60s);
+    mind.hold_why = why;
+    mind.submitting = false;
+    if (doubtful) mind.doubt = loop.now();
+    count("bascule_bridge_submits_total", {{"result", doubtful ? "unknown" : "refused"}});
+    log::limited(log::Level::kWarning, 1s, "job not submitted", {{"unit", unit.str()}, {"why", why}});
+  }
+
+  Task<> update(UnitPlan::Update update, Uid unit, std::stop_token stop) {
+    const auto record = parse_record(update.description.admin_comment.value_or(""));
+    std::string refused;
+    try {
+      co_await slurm.update_job(update.job, std::move(update.description), stop);
+      co_await mirror.ask(update.job, stop);
+    } catch (const slurm::Unreachable&) {
+      throw;  // tried again with back-off; an update may be repeated
+    } catch (const slurm::Error& error) {
+      refused = error.what();
+    }
+    if (refused.empty()) co_return;
+    // The job stays as it was; another change of the request is tried again.
+    if (record) memory[unit].update_refused = record->spec;
+    log::warning("job not updated", {{"job", update.job}, {"why", refused}});
+    mirror.poke();
+  }
+
+  Task<> cancel_job(UnitPlan::Cancel cancel, Uid unit, std::stop_token stop) {
+    log::info("job cancelled", {{"job", cancel.job}, {"unit", unit.str()}, {"why", cancel.why}});
+    try {
+      co_await slurm.cancel_job(cancel.job, stop);
+    } catch (const slurm::NotFound&) {
+    }
+    for (const PodPtr& pod : index->pods(unit)) {
+      events.record(reference(*pod), kube::EventType::kWarning, "SlurmJobCancelled", "Cancelling",
+                    "Slurm job " + cancel.job.str() + " cancelled: " + cancel.why);
+    }
+    co_await mirror.ask(cancel.job, stop);
+    mirror.poke();
+  }
+
+  Task<> mark_pod(UnitPlan::Mark mark, Uid unit, std::stop_token stop) {
+    try {
+      co_await kube.patch(kube::resources::kPods, mark.pod->meta.key, kube::PatchType::kStrategic,
+                          mark_patch(*mark.pod, mark.job), {}, {}, stop);
+    } catch (const kube::NotFound&) {
+      co_return;  // the pod has gone; its event is on the way
+    } catch (const kube::Conflict&) {
+      co_return;  // another pod of that name
+    }
+    memory[unit].marked[mark.pod->meta.uid] = mark.job;
+    controller->add_first(unit.str());
+  }
+
+  Task<> bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token stop) {
+    const Uid uid = bind.pod->meta.uid;
+    const std::string node = bind.node->meta.key.name;
+    table.usage().assume(bind.pod, node);
+    memory[unit].binding.insert_or_assign(uid, NodeName(node));
+    bool failed = false;
+    try {
+      co_await kube.create_sub(kube::resources::kPods, bind.pod->meta.key, "binding", binding(*bind.pod, node), stop);
+    } catch (const kube::NotFound&) {
+      failed = true;
+    } catch (const kube::Conflict& error) {
+      failed = true;
+      log::warning("pod not bound", {{"pod", bind.pod->meta.key}, {"why", error}});
+    } catch (...) {
+      unassume(unit, uid);
+      throw;
+    }
+    if (failed) {
+      unassume(unit, uid);
+      controller->add_after(unit.str(), 1s);
+      co_return;
+    }
+    count("bascule_bridge_binds_total", {});
+    log::info("pod bound", {{"pod", bind.pod->meta.key}, {"node", node}, {"job", bind.job}});
+    events.record(
+        reference(*bind.pod), kube::EventType::kNormal, "Scheduled", "Binding",
+        "Successfully assigned " + bind.pod->meta.key.str() + " to " + node + " by Slurm job " + bind.job.str());
+  }
+
+  void unassume(const Uid& unit, const Uid& pod) {
+    table.usage().forget(pod);
+    memory[unit].binding.erase(pod);
+  }
+
+  // Whether every waiting pod is old enough to have been told.
+  bool told_all(const UnitView& view) const {
+    for (const PodPtr& pod : view.pods) {
+      if (!pod->bound() && !pod->terminal() && loop.wall() - pod->meta.created < options.quiet) return false;
+    }
+    return true;
+  }
+
+  // Writes the condition of the waiting pods where it says something else, and an event with it.
+  Task<> tell(const UnitView& view, Waiting waiting, Uid unit, std::stop_token stop) {
+    for (const PodPtr& pod : view.pods) {
+      if (pod->bound() || pod->terminal() || pod->deleting() || loop.wall() - pod->meta.created < options.quiet)
+        continue;
+      const kube::Condition& now = pod->scheduled;
+      const bool same =
+          now.status == "False" && now.reason == waiting.reason && now.message.starts_with(waiting.message);
+      const bool same_detail = now.message == waiting.message + waiting.detail;
+      TimePoint& told = memory[unit].told[pod->meta.uid];
+      if (same && (same_detail || loop.now() - told < kDetailEvery)) continue;
+      told = loop.now();
+      try {
+        co_await kube.patch(kube::resources::kPods, pod->meta.key, kube::PatchType::kStrategic,
+                            condition_patch(*pod, waiting, loop.wall()), "status", {}, stop);
+      } catch (const kube::NotFound&) {
+        continue;
+      } catch (const kube::Conflict&) {
+        continue;
+      }
+      if (!same) {
+        events.record(reference(*pod), kube::EventType::kWarning, "FailedScheduling", "Scheduling",
+                      waiting.message + waiting.detail);
+      }
+    }
+  }
+
+  void count(std::string_view name, const runtime::Labels& labels) {
+    if (metrics == nullptr) return;
+    metrics->add(name, name.starts_with("bascule_bridge_submits") ? "Jobs submitted to Slurm, by result" : "Pods bound",
+                 labels);
+  }
+};
+
+Scheduler::Scheduler(kube::Client& kube, slurm::Client& slurm, SchedulerOptions options, runtime::Metrics* metrics)
+    : impl_(std::make_unique<Impl>(kube, slurm, std::move(options), metrics)) {}
+Scheduler::~Scheduler() = default;
+
+bool Scheduler::ready() const noexcept {
+  return impl_->pods.synced() && impl_->nodes.synced() && impl_->jobs.synced();
+}
+
+Task<> Scheduler::run(std::stop_token stop) {
+  Impl& self = *impl_;
+  const std::string uid = co_await cluster_uid(self.kube, stop);
+  if (uid.empty()) co_return;
+  self.self = {self.options.config.scheduler_name, uid};
+  self.connect();
+  self.pods.start();
+  self.nodes.start();
+  self.jobs.start();
+  // Slurm's tables come while Kubernetes' do; nothing is decided before both are in.
+  self.mirror.start();
+  bool synced = co_await self.pods.wait_synced(stop, TimePoint::max());
+  synced = synced && co_await self.nodes.wait_synced(stop, TimePoint::max());
+  synced = synced && co_await self.jobs.wait_synced(stop, TimePoint::max());
+  if (synced) {
+    log::info("scheduler started", {{"pods", self.pods.size()}, {"nodes", self.nodes.size()}});
+    self.controller->start();
+    while (co_await sleep_for(self.loop, std::chrono::hours(24), stop)) {
+    }
+  }
+  co_await self.controller->stop();
+  co_await self.mirror.stop();
+  co_await self.pods.stop();
+  co_await self.nodes.stop();
+  co_await self.jobs.stop();
+  co_await self.events.stop(self.loop.now() + std::chrono::seconds(2));
+}
+
+Task<std::string> cluster_uid(kube::Client& kube, std::stop_token stop) {
+  while (!stop.stop_requested()) {
+    std::string problem;
+    try {
+      const json::Value ns = co_await kube.get(kube::resources::kNamespaces, {"", "kube-system"}, {}, stop);
+      const std::string uid(json::string_at(ns, {"metadata", "uid"}));
+      if (!uid.empty()) co_return uid;
+      problem = "namespace kube-system has no uid";
+    } catch (const kube::Error& error) {
+      problem = error.what();
+    } catch (const net::Error& error) {
+      problem = error.what();
+    }
+    log::limited(log::Level::kWarning, 10s, "cannot read namespace kube-system", {{"why", problem}});
+    const bool again = co_await sleep_for(kube.loop(), 2s, stop);
+    if (!again) break;
+  }
+  co_return std::string();
+}
+
+}  // namespace bascule::bridge
