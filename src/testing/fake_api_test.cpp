@@ -12,7 +12,7 @@ TEST_F(FakeApiTest, CreatesAndGets) {
   EXPECT_EQ(made.string({"metadata", "uid"}).size(), 36u);
   EXPECT_EQ(made.string({"metadata", "creationTimestamp"}), "2026-01-01T01:00:00Z");
   EXPECT_EQ(json::int_at(made.body, {"metadata", "generation"}), 1);
-  EXPECT_EQ(made.string({"spec", "restartPolicy"}), "Always");
+  EXPECT_EQ(made.string({"spec", "dnsPolicy"}), "ClusterFirst") << "defaulted";
   const Answer got = get(std::string(kPods) + "/a");
   EXPECT_TRUE(json::equal(got.body, made.body));
 

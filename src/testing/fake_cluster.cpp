@@ -164,7 +164,8 @@ void FakeCluster::kubelet_of(const ObjectPtr& pod) {
   const auto limit = json::int_at(value, {"spec", "activeDeadlineSeconds"});
   if (limit && ran >= std::chrono::seconds(*limit)) return finish_pod(pod, true, "DeadlineExceeded");
   const auto takes = run_time(value, options_.pod_run);
-  if (!takes || ran < *takes) return;
+  const bool restarts = json::string_at(value, {"spec", "restartPolicy"}) == "Always";
+  if (!takes || restarts || ran < *takes) return;
   seen_.erase("run " + uid);
   finish_pod(pod, json::string_at(value, {"metadata", "annotations", "fake/exit"}, "0") != "0", "");
 }

@@ -20,7 +20,7 @@ struct FakeClusterOptions {
   Duration tick = std::chrono::milliseconds(100);
   Duration pod_start = std::chrono::seconds(1);  // from bound to Running
   // From Running to its end; the annotation fake/run-for (Go duration in seconds, "7") overrides, "forever" never ends.
-  // fake/exit: "1" makes the pod fail.
+  // fake/exit: "1" makes the pod fail. Pods with restartPolicy Always run until they are deleted.
   Duration pod_run = std::chrono::seconds(10);
   Duration pod_stop = std::chrono::seconds(1);     // from deletion to its end, at most its grace
   Duration job_backoff = std::chrono::seconds(1);  // before a failed pod is made anew

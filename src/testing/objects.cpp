@@ -31,7 +31,9 @@ Value make_namespace(std::string_view name) {
 }
 
 Value make_pod(const PodSpec& spec) {
-  Object pod_spec{{"schedulerName", spec.scheduler}, {"containers", Array{small_container(spec.cpu, spec.memory)}}};
+  Object pod_spec{{"schedulerName", spec.scheduler},
+                  {"restartPolicy", "Never"},
+                  {"containers", Array{small_container(spec.cpu, spec.memory)}}};
   if (!spec.node.empty()) pod_spec["nodeName"] = spec.node;
   return Object{{"apiVersion", "v1"},
                 {"kind", "Pod"},

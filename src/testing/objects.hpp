@@ -20,7 +20,7 @@ struct PodSpec {
 };
 
 json::Value make_namespace(std::string_view name);
-// One container, as a user writes it.
+// One container, as a user writes it; restartPolicy Never, as of batch work.
 json::Value make_pod(const PodSpec& spec);
 // As a GPU cluster's pods are when they come back from the server: two containers, probes, projected token volume,
 // five conditions, managedFields; about 7.8 KB of JSON. `number` makes name, uid and node.
