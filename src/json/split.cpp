@@ -142,9 +142,11 @@ void ListSplitter::begin(State state) {
   carry_.clear();
   depth_ = 0;
   in_string_ = escaped_ = false;
+  scalar_ = !kStructure[static_cast<unsigned char>(piece_[at_])];
 }
 
 bool ListSplitter::scan() {
+  if (scalar_) return skip_scalar();
   const std::size_t size = piece_.size();
   while (at_ < size) {
     if (in_string_) {
@@ -162,7 +164,6 @@ bool ListSplitter::scan() {
       if (depth_ == 0) return true;
       continue;
     }
-    if (depth_ == 0 && !kStructure[static_cast<unsigned char>(piece_[at_])]) return skip_scalar();
     while (at_ < size && !kStructure[static_cast<unsigned char>(piece_[at_])]) ++at_;
     if (at_ == size) return false;
     switch (piece_[at_]) {
@@ -174,7 +175,6 @@ bool ListSplitter::scan() {
         ++depth_;
         break;
       default:
-        if (depth_ == 0) return true;  // the closing bracket behind a number
         if (--depth_ == 0) {
           ++at_;
           return true;
@@ -186,9 +186,11 @@ bool ListSplitter::scan() {
 }
 
 bool ListSplitter::skip_scalar() {
-  const std::size_t end = piece_.find_first_of(",}] \t\r\n", at_);
-  at_ = std::min(end, piece_.size());
-  return end != std::string_view::npos;
+  const auto part = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == 'E' || c == '-' || c == '+' || c == '.';
+  };
+  while (at_ < piece_.size() && part(piece_[at_])) ++at_;
+  return at_ < piece_.size();
 }
 
 void ListSplitter::check_size() const {

@@ -87,6 +87,7 @@ class ListSplitter final {
   std::string carry_;         // what of it came in earlier pieces
   State state_ = State::kStart;
   std::size_t depth_ = 0;
+  bool scalar_ = false;  // it is a number, true, false or null
   bool in_string_ = false;
   bool escaped_ = false;
   bool seen_items_ = false;

@@ -79,6 +79,7 @@ TEST(ListSplitter, RefusesWhatIsNoList) {
   EXPECT_THAT(failure(R"({"a":1 "b":2})"), HasSubstr("expected a comma"));
   EXPECT_THAT(failure(R"({} x)"), HasSubstr("text after the list at byte 3"));
   EXPECT_THAT(failure(R"({"a":})"), HasSubstr("expected a value"));
+  EXPECT_THAT(failure(R"({"a":4{}})"), HasSubstr("expected a comma or the end of the object at byte 6"));
   EXPECT_THAT(failure("<html>"), HasSubstr("expected an object"));
 }
 

@@ -1,5 +1,6 @@
 // Cases for the Kubernetes libraries, and the comparison of their answers with ours.
 //   strategic_oracle generate COUNT SEED     cases, one JSON object a line (see tools/oracle/go/main.go)
+//   strategic_oracle apply                   reads {"kind","type","from","patch"} a line, writes {"value"} or {"error"}
 //   strategic_oracle check [GOLDEN COUNT]    reads answered cases, prints what differs and "N passed, N failed";
 //                                            writes the first COUNT that are short as golden lines
 #include <fmt/format.h>
@@ -174,6 +175,17 @@ class Checker {
   std::map<std::string, std::pair<std::size_t, std::size_t>> counts_;
 };
 
+Value apply(const Value& line) {
+  const Value& from = line.at("from");
+  const Value& patch = line.at("patch");
+  const std::string_view type = string_at(line, {"type"});
+  return attempt([&] {
+    if (type == "json") return patched(from, patch);
+    if (type == "merge") return merged(from, patch);
+    return undirected(strategic_merged(from, patch, StrategicSchema::of(string_at(line, {"kind"}))));
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -187,6 +199,12 @@ int main(int argc, char** argv) {
     for (std::string line; std::getline(std::cin, line);) checker.check(parse(line));
     return checker.finish();
   }
-  fmt::print(stderr, "usage: strategic_oracle generate COUNT SEED | strategic_oracle check [GOLDEN COUNT]\n");
+  if (mode == "apply" && argc == 2) {
+    for (std::string line; std::getline(std::cin, line);) std::puts(dump(apply(parse(line))).c_str());
+    return 0;
+  }
+  fmt::print(
+      stderr,
+      "usage: strategic_oracle generate COUNT SEED | strategic_oracle check [GOLDEN COUNT] | strategic_oracle apply\n");
   return 2;
 }
