@@ -128,6 +128,12 @@ void strategic_apply(benchmark::State& state) {
 }
 BENCHMARK(strategic_apply)->Unit(benchmark::kMicrosecond);
 
+void value_copy(benchmark::State& state) {
+  const Pair pair;
+  for (auto _ : state) benchmark::DoNotOptimize(Value(pair.from));
+}
+BENCHMARK(value_copy)->Unit(benchmark::kMicrosecond);
+
 void json_patch_diff(benchmark::State& state) {
   const Pair pair;
   for (auto _ : state) benchmark::DoNotOptimize(diff_patch(pair.from, pair.to));

@@ -215,12 +215,12 @@ void merge_ordered_list(Object& target, Object& patch, std::string_view directiv
   LiveOrder live = live_order(items, field);
   Array merged;
   if (old && change) {
-    merged = merge_list(items, change->get_array(), field, false, live);
+    merged = merge_list(std::move(old->get_array()), std::move(change->get_array()), field, false, live);
   } else if (old) {
-    merged = items;
+    merged = std::move(old->get_array());
   } else {
     clean(*change, false);
-    merged = change->get_array();
+    merged = std::move(change->get_array());
   }
   merged = arrange(std::move(merged), identities(order.get_array(), field.merge_key), live.ids, field.merge_key);
   target[name] = std::move(merged);
