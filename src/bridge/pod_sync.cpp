@@ -2,6 +2,7 @@
 
 #include "base/log.hpp"
 #include "bridge/names.hpp"
+#include "bridge/pod_patch.hpp"
 #include "bridge/pod_plan.hpp"
 #include "bridge/unit_index.hpp"
 #include "runtime/controller.hpp"
@@ -12,14 +13,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-json::Value release_patch(const kube::Pod& pod) {
-  return json::Object{
-      {"metadata", json::Object{{"uid", pod.meta.uid.str()},
-                                {"$deleteFromPrimitiveList/finalizers", json::Array{std::string(names::kFinalizer)}}}}};
-}
-
-kube::ObjectReference reference(const kube::Pod& pod) {
-  return {"v1", "Pod", pod.meta.key, pod.meta.uid};
+json::Object release_patch() {
+  return {
+      {"metadata", json::Object{{"$deleteFromPrimitiveList/finalizers", json::Array{std::string(names::kFinalizer)}}}}};
 }
 
 }  // namespace
@@ -75,7 +71,8 @@ struct PodSync::Impl {
     if (plan.wake) result.requeue_after = *plan.wake - loop.now();
     if (!view.synced) result.requeue_after = 1s;
     for (const PodSyncPlan::Warning& warning : plan.warnings) {
-      parts.events.record(reference(*warning.pod), kube::EventType::kWarning, warning.reason, "Watching", warning.note);
+      parts.events.record(reference_to(*warning.pod), kube::EventType::kWarning, warning.reason, "Watching",
+                          warning.note);
     }
     for (const PodSyncPlan::Delete& one : plan.deletes) co_await remove_pod(one, stop);
     bool held = false;
@@ -87,7 +84,7 @@ struct PodSync::Impl {
       result.requeue_after = 2s;
       co_return result;
     }
-    for (const PodPtr& pod : plan.releases) co_await release(pod, stop);
+    for (const PodPtr& pod : plan.releases) co_await patch_pod(parts.kube, pod, release_patch(), {}, stop);
     co_return result;
   }
 
@@ -104,7 +101,7 @@ struct PodSync::Impl {
       co_return;  // another pod of that name
     }
     log::info("pod deleted", {{"pod", one.pod->meta.key}, {"job", one.job}, {"why", one.why}});
-    parts.events.record(reference(*one.pod), kube::EventType::kWarning, "SlurmJobEnded", "Deleting",
+    parts.events.record(reference_to(*one.pod), kube::EventType::kWarning, "SlurmJobEnded", "Deleting",
                         one.why + "; the pod is deleted");
     if (parts.metrics != nullptr)
       parts.metrics->add("bascule_bridge_pods_deleted_total", "Pods deleted because their Slurm job ended", {});
@@ -139,15 +136,6 @@ struct PodSync::Impl {
       co_return !bound && json::find(pod, {"metadata", "deletionTimestamp"}) != nullptr;
     } catch (const kube::NotFound&) {
       co_return true;
-    }
-  }
-
-  Task<> release(PodPtr pod, std::stop_token stop) {
-    try {
-      co_await parts.kube.patch(kube::resources::kPods, pod->meta.key, kube::PatchType::kStrategic, release_patch(*pod),
-                                {}, {}, stop);
-    } catch (const kube::NotFound&) {
-    } catch (const kube::Conflict&) {
     }
   }
 };

@@ -5,6 +5,7 @@
 #include "bridge/names.hpp"
 #include "bridge/node_table.hpp"
 #include "bridge/owners.hpp"
+#include "bridge/pod_patch.hpp"
 #include "bridge/unit_index.hpp"
 #include "kube/events.hpp"
 #include "kube/informer.hpp"
@@ -19,10 +20,9 @@ using namespace std::chrono_literals;
 // How often a detail that keeps changing (the expected start) is written again.
 constexpr Duration kDetailEvery = std::chrono::minutes(5);
 
-json::Value mark_patch(const kube::Pod& pod, JobId job) {
-  return json::Object{{"metadata", json::Object{{"uid", pod.meta.uid.str()},
-                                                {"labels", json::Object{{std::string(names::kSlurmJobId), job.str()}}},
-                                                {"finalizers", json::Array{std::string(names::kFinalizer)}}}}};
+json::Object mark_patch(JobId job) {
+  return {{"metadata", json::Object{{"labels", json::Object{{std::string(names::kSlurmJobId), job.str()}}},
+                                    {"finalizers", json::Array{std::string(names::kFinalizer)}}}}};
 }
 
 json::Value binding(const kube::Pod& pod, const std::string& node) {
@@ -35,18 +35,13 @@ json::Value binding(const kube::Pod& pod, const std::string& node) {
                       {"target", json::Object{{"apiVersion", "v1"}, {"kind", "Node"}, {"name", node}}}};
 }
 
-json::Value condition_patch(const kube::Pod& pod, const Waiting& waiting, WallTime now) {
+json::Object condition_patch(const kube::Pod& pod, const Waiting& waiting, WallTime now) {
   json::Object condition{{"type", "PodScheduled"},
                          {"status", "False"},
                          {"reason", waiting.reason},
                          {"message", waiting.message + waiting.detail}};
   if (pod.scheduled.status != "False") condition["lastTransitionTime"] = print_rfc3339(now);
-  return json::Object{{"metadata", json::Object{{"uid", pod.meta.uid.str()}}},
-                      {"status", json::Object{{"conditions", json::Array{std::move(condition)}}}}};
-}
-
-kube::ObjectReference reference(const kube::Pod& pod) {
-  return {"v1", "Pod", pod.meta.key, pod.meta.uid};
+  return {{"status", json::Object{{"conditions", json::Array{std::move(condition)}}}}};
 }
 
 }  // namespace
@@ -216,7 +211,7 @@ struct Scheduler::Impl {
     job.external = true;
     for (const PodPtr& pod : index->pods(unit)) {
       events.record(
-          reference(*pod), kube::EventType::kNormal, "SlurmJobSubmitted", "Submitting",
+          reference_to(*pod), kube::EventType::kNormal, "SlurmJobSubmitted", "Submitting",
           "Slurm job " + job.id.str() + " submitted" + (job.partition.empty() ? "" : " to partition " + job.partition));
     }
     mirror.learn(std::move(job));
@@ -259,7 +254,7 @@ struct Scheduler::Impl {
     } catch (const slurm::NotFound&) {
     }
     for (const PodPtr& pod : index->pods(unit)) {
-      events.record(reference(*pod), kube::EventType::kWarning, "SlurmJobCancelled", "Cancelling",
+      events.record(reference_to(*pod), kube::EventType::kWarning, "SlurmJobCancelled", "Cancelling",
                     "Slurm job " + cancel.job.str() + " cancelled: " + cancel.why);
     }
     co_await mirror.ask(cancel.job, stop);
@@ -267,14 +262,8 @@ struct Scheduler::Impl {
   }
 
   Task<> mark_pod(UnitPlan::Mark mark, Uid unit, std::stop_token stop) {
-    try {
-      co_await kube.patch(kube::resources::kPods, mark.pod->meta.key, kube::PatchType::kStrategic,
-                          mark_patch(*mark.pod, mark.job), {}, {}, stop);
-    } catch (const kube::NotFound&) {
-      co_return;  // the pod has gone; its event is on the way
-    } catch (const kube::Conflict&) {
-      co_return;  // another pod of that name
-    }
+    const bool marked = co_await patch_pod(kube, mark.pod, mark_patch(mark.job), {}, stop);
+    if (!marked) co_return;  // the pod has gone; its event is on the way
     memory[unit].marked[mark.pod->meta.uid] = mark.job;
     controller->add_first(unit.str());
   }
@@ -304,7 +293,7 @@ struct Scheduler::Impl {
     count("bascule_bridge_binds_total", {});
     log::info("pod bound", {{"pod", bind.pod->meta.key}, {"node", node}, {"job", bind.job}});
     events.record(
-        reference(*bind.pod), kube::EventType::kNormal, "Scheduled", "Binding",
+        reference_to(*bind.pod), kube::EventType::kNormal, "Scheduled", "Binding",
         "Successfully assigned " + bind.pod->meta.key.str() + " to " + node + " by Slurm job " + bind.job.str());
   }
 
@@ -333,16 +322,9 @@ struct Scheduler::Impl {
       TimePoint& told = memory[unit].told[pod->meta.uid];
       if (same && (same_detail || loop.now() - told < kDetailEvery)) continue;
       told = loop.now();
-      try {
-        co_await kube.patch(kube::resources::kPods, pod->meta.key, kube::PatchType::kStrategic,
-                            condition_patch(*pod, waiting, loop.wall()), "status", {}, stop);
-      } catch (const kube::NotFound&) {
-        continue;
-      } catch (const kube::Conflict&) {
-        continue;
-      }
-      if (!same) {
-        events.record(reference(*pod), kube::EventType::kWarning, "FailedScheduling", "Scheduling",
+      const bool written = co_await patch_pod(kube, pod, condition_patch(*pod, waiting, loop.wall()), "status", stop);
+      if (written && !same) {
+        events.record(reference_to(*pod), kube::EventType::kWarning, "FailedScheduling", "Scheduling",
                       waiting.message + waiting.detail);
       }
     }

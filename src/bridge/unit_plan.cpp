@@ -41,12 +41,15 @@ class Planner final {
     const JobView* job = choose_job();
     if (waiting_pods_.empty()) return std::move(plan_);
     if (!slurm_.synced) {
+      wake_at(now_ + 1s);
       wait("SlurmUnknown", slurm_.why.empty() ? "waiting for the first job table from Slurm" : slurm_.why);
     } else if (job != nullptr) {
       with_job(*job);
     } else {
       without_job();
     }
+    // Events wake a unit; should one ever be missed, this does.
+    if (plan_.waiting) wake_at(now_ + kLookAgain);
     return std::move(plan_);
   }
 
@@ -94,6 +97,7 @@ class Planner final {
   void without_job() {
     if (memory_.submitting) return wait("Submitting", "a job is being submitted to Slurm");
     if (memory_.doubt && !doubt_settled()) return;
+    if (!slurm_.reachable || !slurm_.nodes_synced) wake_at(now_ + 1s);
     if (!slurm_.reachable) return wait("SlurmUnreachable", "Slurm does not answer: " + slurm_.why);
     for (const PodPtr& pod : waiting_pods_) {
       if (!pod->scheduling_gates.empty()) return;  // Kubernetes says SchedulingGated itself

@@ -32,6 +32,7 @@ inline constexpr Duration kDoubtSettles = std::chrono::seconds(20);
 inline constexpr Duration kConfirmWithin = std::chrono::seconds(3);
 // How long a running job may hold a node that Kubernetes refuses before it is given back.
 inline constexpr Duration kMisfitPatience = std::chrono::seconds(30);
+inline constexpr Duration kLookAgain = std::chrono::minutes(2);
 
 struct JobView {
   std::shared_ptr<const slurm::Job> job;

@@ -1,0 +1,66 @@
+#include "bridge/controllers.hpp"
+
+#include "base/log.hpp"
+#include "bridge/node_sync.hpp"
+#include "bridge/pod_sync.hpp"
+#include "bridge/scheduler.hpp"
+
+namespace bascule::bridge {
+
+struct Controllers::Impl {
+  Impl(kube::Client& k, slurm::Client& s, ControllersOptions o, runtime::Metrics* m)
+      : kube(k),
+        slurm(s),
+        options(std::move(o)),
+        metrics(m),
+        pods(k, {.resource = kube::resources::kPods}, kube::decode_pod, interner),
+        nodes(k, {.resource = kube::resources::kNodes}, kube::decode_node, interner),
+        mirror(k.loop(), s, options.mirror),
+        events(k, "slurm-bridge-controllers", options.instance) {}
+
+  kube::Client& kube;
+  slurm::Client& slurm;
+  ControllersOptions options;
+  runtime::Metrics* metrics;
+  json::Interner interner;
+  kube::Informer<kube::Pod> pods;
+  kube::Informer<kube::Node> nodes;
+  slurm::ClusterMirror mirror;
+  kube::EventRecorder events;
+};
+
+Controllers::Controllers(kube::Client& kube, slurm::Client& slurm, ControllersOptions options,
+                         runtime::Metrics* metrics)
+    : impl_(std::make_unique<Impl>(kube, slurm, std::move(options), metrics)) {}
+Controllers::~Controllers() = default;
+
+Task<> Controllers::run(std::stop_token stop) {
+  Impl& self = *impl_;
+  const std::string cluster = co_await cluster_uid(self.kube, stop);
+  if (cluster.empty()) co_return;
+  const std::string& bridge = self.options.config.scheduler_name;
+  PodSync pod_sync({self.kube, self.slurm, self.pods, self.mirror, self.events, self.metrics}, {bridge, cluster},
+                   self.options.pod_workers);
+  NodeSync node_sync({self.kube, self.slurm, self.nodes, self.mirror, self.events, self.metrics}, self.options.config,
+                     {bridge, cluster}, self.options.node_workers);
+  self.pods.start();
+  self.nodes.start();
+  self.mirror.start();
+  bool synced = co_await self.pods.wait_synced(stop, TimePoint::max());
+  synced = synced && co_await self.nodes.wait_synced(stop, TimePoint::max());
+  if (synced) {
+    log::info("controllers started", {{"pods", self.pods.size()}, {"nodes", self.nodes.size()}});
+    pod_sync.start();
+    node_sync.start();
+    while (co_await sleep_for(self.kube.loop(), std::chrono::hours(24), stop)) {
+    }
+  }
+  co_await pod_sync.stop();
+  co_await node_sync.stop();
+  co_await self.mirror.stop();
+  co_await self.pods.stop();
+  co_await self.nodes.stop();
+  co_await self.events.stop(self.kube.loop().now() + std::chrono::seconds(2));
+}
+
+}  // namespace bascule::bridge

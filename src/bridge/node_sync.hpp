@@ -1,0 +1,40 @@
+// The node half of the controllers process: the driver of node_plan.hpp, one key a Slurm node name.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/async.hpp"
+#include "bridge/config.hpp"
+#include "bridge/node_plan.hpp"
+#include "kube/client.hpp"
+#include "kube/events.hpp"
+#include "kube/informer.hpp"
+#include "runtime/metrics.hpp"
+#include "slurm/client.hpp"
+#include "slurm/mirror.hpp"
+
+namespace bascule::bridge {
+
+class NodeSync final {
+ public:
+  struct Parts {
+    kube::Client& kube;
+    slurm::Client& slurm;
+    kube::Informer<kube::Node>& nodes;  // not started yet
+    slurm::ClusterMirror& mirror;       // not started yet
+    kube::EventRecorder& events;
+    runtime::Metrics* metrics;
+  };
+  // All of `parts` and `config` outlive this.
+  NodeSync(Parts parts, const Config& config, NodeIdentity self, std::size_t workers);
+  ~NodeSync();
+  void start();  // once the informer is synced and the mirror started
+  Task<> stop();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace bascule::bridge

@@ -1,0 +1,26 @@
+#include "bridge/pod_patch.hpp"
+
+namespace bascule::bridge {
+
+Task<bool> patch_pod(kube::Client& client, PodPtr pod, json::Object patch, std::string subresource,
+                     std::stop_token stop) {
+  json::Value body = std::move(patch);
+  json::at_or_create(body, {"metadata", "uid"}) = pod->meta.uid.str();
+  try {
+    co_await client.patch(kube::resources::kPods, pod->meta.key, kube::PatchType::kStrategic, std::move(body),
+                          std::move(subresource), {}, stop);
+    co_return true;
+  } catch (const kube::NotFound&) {
+  } catch (const kube::Conflict&) {
+  } catch (const kube::Invalid& error) {
+    // A uid that differs is refused as a change of an immutable field.
+    if (std::string_view(error.what()).find("metadata.uid") == std::string_view::npos) throw;
+  }
+  co_return false;
+}
+
+kube::ObjectReference reference_to(const kube::Pod& pod) {
+  return {"v1", "Pod", pod.meta.key, pod.meta.uid};
+}
+
+}  // namespace bascule::bridge

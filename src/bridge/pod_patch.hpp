@@ -1,0 +1,19 @@
+// Small writes to a pod that must hit this very pod and no later one of the same name.
+#pragma once
+
+#include <stop_token>
+#include <string>
+
+#include "bridge/unit.hpp"
+#include "kube/client.hpp"
+#include "kube/events.hpp"
+
+namespace bascule::bridge {
+
+// Strategic merge patch of `pod` with its uid as precondition. False: the pod has gone, or another has its name.
+Task<bool> patch_pod(kube::Client& client, PodPtr pod, json::Object patch, std::string subresource,
+                     std::stop_token stop);
+
+kube::ObjectReference reference_to(const kube::Pod& pod);
+
+}  // namespace bascule::bridge

@@ -1,0 +1,254 @@
+#include "bridge/unit_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include "bridge/names.hpp"
+#include "bridge/node_table.hpp"
+
+namespace bascule::bridge {
+namespace {
+
+using namespace std::chrono_literals;
+
+// One pod, two nodes n1 and n2 in the partition, a Slurm that answers.
+struct UnitPlanTest : ::testing::Test {
+  UnitPlanTest() {
+    config.partition = "p";
+    pod.meta.key = {"ns", "pod"};
+    pod.meta.uid = Uid("u1");
+    pod.scheduler_name = interner("bridge");
+    pod.phase = kube::PodPhase::kPending;
+    view.uid = Uid("u1");
+    view.root = Root{};
+    slurm.synced = slurm.nodes_synced = slurm.reachable = true;
+    slurm.full_as_of = now;
+    for (const char* name : {"n1", "n2"}) add_node(name);
+  }
+
+  void add_node(const std::string& name, std::vector<kube::Taint> taints = {}) {
+    auto node = std::make_shared<kube::Node>();
+    node->meta.key = {"", name};
+    node->meta.uid = Uid("node-" + name);
+    node->taints = std::move(taints);
+    node->allocatable = {{interner("pods"), Quantity(110)}};
+    nodes.on_node(nullptr, node);
+    auto record = std::make_shared<slurm::Node>();
+    record->name = name;
+    record->partitions = {"p"};
+    nodes.on_slurm_node(nullptr, record);
+  }
+  void add_job(std::uint32_t id, slurm::JobState state, std::string hosts = {}) {
+    auto job = std::make_shared<slurm::Job>();
+    job->id = JobId{id};
+    job->states.base = state;
+    job->nodes = std::move(hosts);
+    job->state_reason = "Resources";
+    JobRecord record;
+    record.bridge = self.bridge;
+    record.cluster = self.cluster;
+    record.unit = view.uid;
+    record.uids = {pod.meta.uid};
+    record.spec = submitted_spec;
+    view.jobs.push_back({job, record, now});
+  }
+  void mark(std::uint32_t id) {
+    pod.meta.labels = {{interner(names::kSlurmJobId), interner(std::to_string(id))}};
+    pod.meta.finalizers = {interner(names::kFinalizer)};
+  }
+  UnitPlan plan() {
+    view.pods = {std::make_shared<kube::Pod>(pod)};
+    return plan_unit(config, self, view, slurm, nodes, memory, now, wall);
+  }
+  // The fingerprint a submit would carry.
+  void learn_spec() {
+    const UnitPlan first = plan();
+    ASSERT_TRUE(first.submit);
+    submitted_spec = parse_record(*first.submit->admin_comment)->spec;
+  }
+
+  json::Interner interner;
+  Config config;
+  Identity self{"bridge", "cluster"};
+  kube::Pod pod;
+  UnitView view;
+  SlurmView slurm;
+  NodeTable nodes;
+  UnitMemory memory;
+  TimePoint now{1h};
+  WallTime wall{std::chrono::sys_days{std::chrono::year{2026} / 1 / 1}};
+  std::string submitted_spec;
+};
+
+TEST_F(UnitPlanTest, SubmitsWithARecordThatNamesThePod) {
+  const UnitPlan p = plan();
+  ASSERT_TRUE(p.submit);
+  const auto record = parse_record(*p.submit->admin_comment);
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->unit, view.uid);
+  EXPECT_EQ(record->uids, std::vector<Uid>{pod.meta.uid});
+  EXPECT_EQ(record->cluster, "cluster");
+  EXPECT_FALSE(p.submit->excluded_nodes) << "all nodes fit: later ones may be used too";
+}
+
+TEST_F(UnitPlanTest, DecidesNothingBeforeSlurmIsKnown) {
+  slurm.synced = false;
+  EXPECT_FALSE(plan().submit);
+  slurm.synced = true;
+  slurm.nodes_synced = false;
+  EXPECT_FALSE(plan().submit);
+  slurm.nodes_synced = true;
+  slurm.reachable = false;
+  EXPECT_FALSE(plan().submit);
+}
+
+// W10: a submit whose answer was lost is looked for before another is made.
+TEST_F(UnitPlanTest, LostSubmitIsNotRepeatedUntilATableLacksIt) {
+  memory.doubt = now;
+  EXPECT_FALSE(plan().submit);
+  now += kDoubtSettles;
+  slurm.full_as_of = now - 1ms;
+  EXPECT_FALSE(plan().submit);
+  slurm.full_as_of = now;
+  EXPECT_TRUE(plan().submit);
+}
+TEST_F(UnitPlanTest, LostSubmitIsAdopted) {
+  memory.doubt = now;
+  add_job(7, slurm::JobState::kPending);
+  const UnitPlan p = plan();
+  EXPECT_FALSE(p.submit);
+  ASSERT_EQ(p.marks.size(), 1u);
+  EXPECT_EQ(p.marks[0].job, JobId{7});
+}
+
+TEST_F(UnitPlanTest, TheYoungerOfTwoJobsIsCancelled) {
+  add_job(7, slurm::JobState::kPending);
+  add_job(9, slurm::JobState::kPending);
+  const UnitPlan p = plan();
+  ASSERT_EQ(p.cancels.size(), 1u);
+  EXPECT_EQ(p.cancels[0].job, JobId{9});
+}
+
+// W27: Slurm's own words reach the pod.
+TEST_F(UnitPlanTest, PendingJobSaysWhy) {
+  learn_spec();
+  add_job(7, slurm::JobState::kPending);
+  mark(7);
+  const UnitPlan p = plan();
+  ASSERT_TRUE(p.waiting);
+  EXPECT_EQ(p.waiting->reason, "Unschedulable");
+  EXPECT_EQ(p.waiting->message, "Slurm job 7 is PENDING (Resources)");
+  EXPECT_FALSE(p.update) << "W24: nothing changed";
+}
+
+// A node that joins later and does not fit is excluded from the job that already waits.
+TEST_F(UnitPlanTest, PendingJobFollowsTheNodes) {
+  learn_spec();
+  add_job(7, slurm::JobState::kPending);
+  mark(7);
+  add_node("n3", {{interner("team"), interner("a"), interner("NoSchedule")}});
+  const UnitPlan p = plan();
+  ASSERT_TRUE(p.update);
+  EXPECT_EQ(p.update->description.excluded_nodes, std::vector<std::string>{"n3"});
+}
+
+TEST_F(UnitPlanTest, BindsToTheNodeOfARunningJob) {
+  add_job(7, slurm::JobState::kRunning, "n2");
+  UnitPlan p = plan();
+  EXPECT_TRUE(p.binds.empty()) << "not before the pod carries label and finalizer";
+  EXPECT_EQ(p.marks.size(), 1u);
+  mark(7);
+  p = plan();
+  ASSERT_EQ(p.binds.size(), 1u);
+  EXPECT_EQ(p.binds[0].node->meta.key.name, "n2");
+}
+
+// W6: an old answer is no allocation.
+TEST_F(UnitPlanTest, AsksBeforeItBindsOnAnOldAnswer) {
+  add_job(7, slurm::JobState::kRunning, "n2");
+  mark(7);
+  now += kConfirmWithin + 1s;
+  const UnitPlan p = plan();
+  EXPECT_TRUE(p.binds.empty());
+  EXPECT_EQ(p.confirm, JobId{7});
+}
+
+// W5: a job that has ended with nodes is no allocation; the next one waits a little.
+TEST_F(UnitPlanTest, EndedJobsAreReplacedAfterAPause) {
+  for (const auto state :
+       {slurm::JobState::kFailed, slurm::JobState::kTimeout, slurm::JobState::kNodeFail, slurm::JobState::kPreempted}) {
+    view.jobs.clear();
+    add_job(7, state, "n1");
+    auto ended = std::make_shared<slurm::Job>(*view.jobs[0].job);
+    ended->end_time = std::chrono::duration_cast<std::chrono::seconds>(wall.time_since_epoch()).count();
+    view.jobs[0].job = ended;
+    mark(7);
+    UnitPlan p = plan();
+    EXPECT_TRUE(p.binds.empty());
+    EXPECT_FALSE(p.submit);
+    ASSERT_TRUE(p.wake);
+    wall += 1min;
+    p = plan();
+    EXPECT_TRUE(p.submit);
+  }
+}
+
+// W13: a running job on a node that Kubernetes refuses is given back, not kept.
+TEST_F(UnitPlanTest, MisfitIsGivenBack) {
+  add_node("bad", {{interner("team"), interner("a"), interner("NoSchedule")}});
+  add_job(7, slurm::JobState::kRunning, "bad");
+  mark(7);
+  UnitPlan p = plan();
+  EXPECT_TRUE(p.binds.empty());
+  EXPECT_TRUE(p.cancels.empty());
+  ASSERT_TRUE(p.waiting);
+  EXPECT_NE(p.waiting->message.find("does not tolerate"), std::string::npos) << p.waiting->message;
+  now += kMisfitPatience;
+  view.jobs[0].confirmed_at = now;
+  p = plan();
+  ASSERT_EQ(p.cancels.size(), 1u);
+}
+
+TEST_F(UnitPlanTest, AFullNodeIsNotBoundTo) {
+  auto other = std::make_shared<kube::Pod>(pod);
+  other->meta.uid = Uid("other");
+  other->node_name = interner("n1");
+  other->requests = {{interner("cpu"), Quantity(8)}};
+  nodes.on_pod(nullptr, other);
+  auto n1 = std::make_shared<kube::Node>(*nodes.by_slurm_name("n1"));
+  n1->allocatable = {{interner("cpu"), Quantity(8)}, {interner("pods"), Quantity(110)}};
+  nodes.on_node(nodes.by_slurm_name("n1"), n1);
+  pod.requests = {{interner("cpu"), Quantity(1)}};
+  add_job(7, slurm::JobState::kRunning, "n1");
+  mark(7);
+  const UnitPlan p = plan();
+  EXPECT_TRUE(p.binds.empty());
+  EXPECT_NE(p.waiting->message.find("has no room: cpu"), std::string::npos) << p.waiting->message;
+}
+
+TEST_F(UnitPlanTest, GatedPodsAreLeftAlone) {
+  pod.scheduling_gates = {interner("wait")};
+  const UnitPlan p = plan();
+  EXPECT_FALSE(p.submit);
+  EXPECT_FALSE(p.waiting);
+}
+
+TEST_F(UnitPlanTest, ForeignJobNamedByTheLabelIsNotTouched) {
+  mark(99);
+  view.labelled = slurm::Knowledge::kPresent;
+  const UnitPlan p = plan();
+  EXPECT_FALSE(p.submit);
+  EXPECT_TRUE(p.cancels.empty());
+  EXPECT_EQ(p.waiting->reason, "ForeignJob");
+}
+
+TEST_F(UnitPlanTest, NoNodeFitsSaysHowMany) {
+  pod.node_selector = {{interner("disk"), interner("ssd")}};
+  const UnitPlan p = plan();
+  EXPECT_FALSE(p.submit);
+  EXPECT_TRUE(p.waits_for_nodes);
+  EXPECT_NE(p.waiting->message.find("2 nodes: 2 does not match the pod's node selector"), std::string::npos)
+      << p.waiting->message;
+}
+
+}  // namespace
+}  // namespace bascule::bridge
