@@ -57,7 +57,9 @@ struct JobId {
 
 template <class Tag>
 struct std::hash<bascule::StrongString<Tag>> {
-  std::size_t operator()(const bascule::StrongString<Tag>& s) const noexcept { return std::hash<std::string>{}(s.str()); }
+  std::size_t operator()(const bascule::StrongString<Tag>& s) const noexcept {
+    return std::hash<std::string>{}(s.str());
+  }
 };
 template <>
 struct std::hash<bascule::NamespacedName> {

@@ -116,7 +116,13 @@ void ReflectorCore::heard(std::string_view resource_version, TimePoint now) {
 
 bool ReflectorCore::watch_event(std::string_view resource_version, TimePoint now) {
   const bool news = resource_version != version_ && !older_version(resource_version, version_);
-  heard(news ? resource_version : std::string_view(), now);
+  // A repetition shows that the line is alive, but is no progress: a server that tells the past again and again and
+  // ends is not asked in a tight circle.
+  if (news) {
+    heard(resource_version, now);
+  } else if (bookmarks_) {
+    dead_at_ = std::min(ends_ + times_.watch_grace, now + times_.bookmark_silence);
+  }
   return news;
 }
 

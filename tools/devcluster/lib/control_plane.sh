@@ -88,6 +88,6 @@ cmd_up() {
     for i in "${jobs[@]}"; do wait "$i" || rc=1; done
     [ $rc = 0 ] || die "a node did not start; its log is $LOG/kubelet-nI.log. Run 'devcluster up $nodes' again, or 'devcluster down'"
   fi
-  for i in $(seq "$nodes"); do wait_for 90 "node n$i" "$LOG/kubelet-n$i.log" node_is_ready "n$i"; done
+  for i in $(seq "$nodes"); do wait_for 90 "node n$i" "$LOG/kubelet-n$i.log" node_comes_up "n$i"; done
   say "up with $nodes nodes after $(duration $((SECONDS - began))): devcluster run kubectl get nodes"
 }

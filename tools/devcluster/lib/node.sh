@@ -81,6 +81,10 @@ up_node() { # INDEX
   start "kubelet-$n"
 }
 
+# All kubelets of a machine share one device plugin socket (its path is fixed): of two that start in the same instant one
+# may die of "address already in use". It is started again, as a supervisor would.
+node_comes_up() { start "kubelet-$1"; node_is_ready "$1"; } # NAME
+
 # Images are kept by file name, so that nodes added later have them too.
 cmd_load() {
   need_up

@@ -1,0 +1,43 @@
+# The targets people use. `make help` lists them.
+.DEFAULT_GOAL := build
+SHELL := /bin/bash
+.PHONY: help deps build test test-asan lint format bench oracle image demo demo-down clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+deps: ## install what building and testing need (Debian packages, a Python environment); as root
+	@tools/deps
+
+build: ## the program build/release/bascule
+	@cmake --preset release >/dev/null && cmake --build --preset release --target bascule
+
+test: ## everything that must pass: unit, fuzz corpora, simulations, end to end on a real cluster
+	@tools/test
+
+test-asan: ## unit tests, fuzz corpora and simulations under AddressSanitizer and UBSan
+	@tools/test --preset asan --no-e2e
+
+lint: ## format, rooms
+	@tools/lint/run
+
+format: ## bring the sources into the project's format
+	@git ls-files '*.cpp' '*.hpp' | xargs clang-format-19 -i
+
+bench: ## measure, beside peers where there are any, and print a table
+	@tools/bench
+
+oracle: ## compare patches with the Kubernetes libraries, thousands of cases
+	@tools/oracle/run
+
+image: build ## the container image, as build/image/bascule.tar
+	@tools/image
+
+demo: deps build ## a real cluster on this machine, the bridge, and a Job that Slurm places
+	@tools/demo
+
+demo-down: ## remove that cluster
+	@tools/demo down
+
+clean: ## remove the build folder
+	rm -rf build
