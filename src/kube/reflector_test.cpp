@@ -173,6 +173,13 @@ TEST_F(ReflectorBook, a_watch_closed_at_once_without_a_word_has_failed) {
   EXPECT_EQ(wait(), 0s);
 }
 
+TEST_F(ReflectorBook, a_watch_that_tells_only_the_past_has_failed) {
+  to_watch();
+  core.watch_event("99", now);
+  core.watch_ended(now);
+  EXPECT_GE(wait(), 800ms);
+}
+
 TEST_F(ReflectorBook, silence_kills_a_watch) {
   after_wait();
   core.page_done(meta("100"), now);
