@@ -46,6 +46,8 @@ class Planner final {
     } else {
       keep();
     }
+    if (plan_.remove) memory_.removed = true;
+    if (slurm_ != nullptr && !plan_.remove) memory_.removed = false;
     if (kube_ != nullptr) taint();
     return std::move(plan_);
   }
@@ -220,10 +222,8 @@ class Planner final {
   std::optional<std::string> tend() {
     slurm::NodeUpdate update;
     NodeMark mark{self_.bridge, self_.cluster, mark_ ? mark_->topology : ""};
-    const auto wanted_features = features();
-    if (wanted_features && !wanted_features->empty() && *wanted_features != items_of(join_items(slurm_->features))) {
-      update.features = *wanted_features;
-    }
+    const std::vector<std::string> named = partitions_of(*kube_);
+    if (!named.empty() && named != items_of(join_items(slurm_->features))) update.features = features();
     if (const auto wanted_topology = topology(); wanted_topology && *wanted_topology != mark.topology) {
       if (*wanted_topology != normal_topology(slurm_->topology)) update.topology = *wanted_topology;
       mark.topology = *wanted_topology;
@@ -354,6 +354,11 @@ class Planner final {
     // Lost by Slurm while it is wanted there: it will be registered again.
     if (present == nullptr || !(present->value == config_.scheduler_name) || is_labelled()) {
       memory_.unshared_since.reset();
+      return;
+    }
+    if (!sides_.slurm_has_nodes && !memory_.removed) {
+      warn("SlurmWithoutNodes",
+           fmt::format("Slurm lists no nodes at all, so the taint {} stays for now", names::kManagedNodeTaint));
       return;
     }
     if (!memory_.unshared_since) memory_.unshared_since = now_;

@@ -40,9 +40,10 @@ inline constexpr Duration kDrainLook = std::chrono::seconds(30);
 // Both sides of one node, as far as they are known.
 struct NodeSides {
   std::string slurm_name;
-  std::vector<NodePtr> nodes;  // Kubernetes nodes of that name in Slurm; more than one is a mistake of theirs
-  bool nodes_known = false;    // the Node informer is synced
-  bool slurm_known = false;    // the node list of Slurm is in and slurmctld answers
+  std::vector<NodePtr> nodes;   // Kubernetes nodes of that name in Slurm; more than one is a mistake of theirs
+  bool nodes_known = false;     // the Node informer is synced
+  bool slurm_has_nodes = true;  // any; a list without one is as likely a mistake as the truth
+  bool slurm_known = false;     // the node list of Slurm is in and slurmctld answers
   std::shared_ptr<const slurm::Node> slurm;           // nullptr: not in Slurm, when slurm_known
   const std::set<std::string>* partitions = nullptr;  // of Slurm; nullptr: not asked yet
   bool may_reshape = true;                            // a busy node may be drained to be registered anew: few at a time
@@ -51,6 +52,7 @@ struct NodeSides {
 // What the process remembers of a node between plans. Losing it costs time, never correctness.
 struct NodeMemory {
   std::optional<TimePoint> not_ready_since;
+  bool removed = false;                     // by us
   std::optional<TimePoint> unshared_since;  // Slurm has lacked the node, or not in our partition, since then
 };
 
@@ -72,7 +74,8 @@ struct NodePlan {
   std::vector<NodeSay> say;       // the state as people should read it; repeated every time
 
   bool writes_slurm() const noexcept { return add || update || state || remove; }
-  bool idle() const noexcept { return !writes_slurm() && !taint && !need_partitions; }
+  bool acts() const noexcept { return writes_slurm() || taint; }
+  bool idle() const noexcept { return !acts() && !need_partitions; }
 };
 
 struct NodeIdentity {

@@ -93,7 +93,7 @@ struct World {
   std::set<std::string> partitions{"bridge", "p2"};
   NodeMemory memory;
   TimePoint now{1000s};
-  bool nodes_known = true, slurm_known = true, may_reshape = true;
+  bool nodes_known = true, slurm_known = true, may_reshape = true, has_nodes = true;
 
   World() { config.partition = "bridge"; }
   NodePlan plan(const std::vector<Kube>& kube, const std::optional<slurm::Node>& slurm) {
@@ -105,6 +105,7 @@ struct World {
     if (slurm) sides.slurm = std::make_shared<slurm::Node>(*slurm);
     sides.partitions = &partitions;
     sides.may_reshape = may_reshape;
+    sides.slurm_has_nodes = has_nodes;
     return plan_node(config, kSelf, sides, memory, now);
   }
 };
@@ -243,6 +244,23 @@ TEST(NodePlan, TaintStaysUntilSlurmHasLackedTheNodeForLong) {
   static_cast<void>(other.plan({tainted()}, registered()));
   other.now += kAbsentSettles;
   EXPECT_FALSE(other.plan({kube}, std::nullopt).taint);
+}
+
+TEST(NodePlan, AnEmptyNodeListFreesNoNode) {
+  World world;
+  world.has_nodes = false;
+  Kube kube = tainted();
+  kube.external = false;
+  static_cast<void>(world.plan({kube}, std::nullopt));
+  world.now += 10min;
+  const NodePlan plan = world.plan({kube}, std::nullopt);
+  EXPECT_FALSE(plan.taint);
+  EXPECT_THAT(plan.say, Says("SlurmWithoutNodes"));
+  // unless we emptied it
+  EXPECT_TRUE(world.plan({kube}, drained(registered(), "x")).remove);
+  static_cast<void>(world.plan({kube}, std::nullopt));
+  world.now += kAbsentSettles;
+  EXPECT_EQ(world.plan({kube}, std::nullopt).taint, false);
 }
 
 TEST(NodePlan, TaintOfALabelledNodeStaysWhileItIsNotInSlurm) {

@@ -1,5 +1,6 @@
 #include "bridge/node_sync.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -18,22 +19,35 @@ constexpr Duration kPartitionsAge = std::chrono::seconds(60);
 // Nodes drained at once to be registered anew with another size.
 constexpr std::size_t kMaxReshaping = 1;
 constexpr std::int32_t kAlreadyExists = 2168;
+constexpr int kRounds = 2;
 
-// The taints with ours set or taken away; they have no merge key, so the list is written whole, against the version it
-// was read from.
-json::Object taint_patch(const kube::Node& node, const std::string& scheduler, bool set) {
-  json::Array taints;
-  for (const kube::Taint& taint : node.taints) {
-    if (taint.key == names::kManagedNodeTaint && taint.effect == "NoExecute") continue;
-    json::Object item{{"key", taint.key.str()}, {"effect", taint.effect.str()}};
-    if (!taint.value.empty()) item["value"] = taint.value.str();
-    taints.emplace_back(std::move(item));
+// Ours set or taken away, by its place in the list: taints have no merge key, and what we do not read of the others
+// (timeAdded) must stay. The version makes places valid; a node changed meanwhile is a Conflict.
+json::Array taint_patch(const kube::Node& node, const std::string& scheduler, bool set) {
+  json::Array patch;
+  const auto op = [&patch](std::string_view what, std::string path) -> json::Object& {
+    return patch.emplace_back(json::Object{{"op", what}, {"path", std::move(path)}}).as_object();
+  };
+  op("replace", "/metadata/resourceVersion")["value"] = node.meta.resource_version;
+  const auto ours = std::ranges::find_if(node.taints, [](const kube::Taint& taint) {
+    return taint.key == names::kManagedNodeTaint && taint.effect == "NoExecute";
+  });
+  const std::string place = "/spec/taints/" + std::to_string(ours - node.taints.begin());
+  if (!set) {
+    if (ours != node.taints.end()) op("remove", place);
+  } else if (ours != node.taints.end()) {
+    op("add", place + "/value")["value"] = scheduler;
+  } else {
+    json::Object taint{{"key", names::kManagedNodeTaint}, {"value", scheduler}, {"effect", "NoExecute"}};
+    const bool first = node.taints.empty();
+    json::Value& value = op("add", first ? "/spec/taints" : "/spec/taints/-")["value"];
+    value = first ? json::Value(json::Array{std::move(taint)}) : json::Value(std::move(taint));
   }
-  if (set)
-    taints.emplace_back(
-        json::Object{{"key", std::string(names::kManagedNodeTaint)}, {"value", scheduler}, {"effect", "NoExecute"}});
-  return {{"metadata", json::Object{{"resourceVersion", node.meta.resource_version}}},
-          {"spec", json::Object{{"taints", std::move(taints)}}}};
+  return patch;
+}
+
+bool is_reshaping(const slurm::Node& node) {
+  return node.states.has(slurm::NodeFlag::kDrain) && is_reshape_reason(node.reason);
 }
 
 }  // namespace
@@ -49,11 +63,16 @@ struct NodeSync::Impl {
             [this](std::string key, std::stop_token stop) { return reconcile(std::move(key), std::move(stop)); },
             p.metrics) {
     parts.nodes.on_change([this](const NodePtr& before, const NodePtr& after) {
-      if (before) put(before, false);
-      if (after) put(after, true);
+      if (before) take_out(before);
+      if (after) by_slurm_name[slurm_name_of(*after)].push_back(after);
+      if (before) controller.add(slurm_name_of(*before));
+      if (after) controller.add(slurm_name_of(*after));
     });
     parts.mirror.on_node([this](const slurm::ClusterMirror::NodeChange& change) {
-      controller.add(change.after ? change.after->name : change.before->name);
+      const std::string& name = change.after ? change.after->name : change.before->name;
+      const bool reshapes = change.after && is_reshaping(*change.after);
+      reshapes ? (void)reshaping.insert(name) : (void)reshaping.erase(name);
+      controller.add(name);
     });
     parts.mirror.on_health([this](bool) { all_again(); });
   }
@@ -70,13 +89,11 @@ struct NodeSync::Impl {
   std::optional<TimePoint> partitions_at;
   std::set<std::string> reshaping;
 
-  void put(const NodePtr& node, bool there) {
-    const std::string name = slurm_name_of(*node);
-    auto& list = by_slurm_name[name];
-    std::erase_if(list, [&](const NodePtr& n) { return n->meta.uid == node->meta.uid; });
-    if (there) list.push_back(node);
-    if (list.empty()) by_slurm_name.erase(name);
-    controller.add(name);
+  void take_out(const NodePtr& node) {
+    const auto found = by_slurm_name.find(slurm_name_of(*node));
+    if (found == by_slurm_name.end()) return;
+    std::erase_if(found->second, [&](const NodePtr& n) { return n->meta.uid == node->meta.uid; });
+    if (found->second.empty()) by_slurm_name.erase(found);
   }
   void all_again() {
     for (const auto& [name, nodes] : by_slurm_name) controller.add(name);
@@ -91,37 +108,61 @@ struct NodeSync::Impl {
     sides.nodes_known = parts.nodes.synced();
     sides.slurm_known = parts.mirror.nodes_synced() && parts.mirror.reachable();
     sides.slurm = parts.mirror.node(name);
-    if (partitions_at) sides.partitions = &partitions;
+    sides.slurm_has_nodes = !parts.mirror.nodes().empty();
+    if (partitions_at && loop.now() - *partitions_at <= kPartitionsAge) sides.partitions = &partitions;
     sides.may_reshape = reshaping.contains(name) || reshaping.size() < kMaxReshaping;
     return sides;
   }
 
+  NodePlan plan_of(const std::string& name, const NodeSides& sides) {
+    return plan_node(config, self, sides, memory[name], loop.now());
+  }
+
   Task<runtime::Result> reconcile(std::string name, std::stop_token stop) {
     runtime::Result result;
-    NodePlan plan = plan_node(config, self, sides_of(name), memory[name], loop.now());
-    const bool stale = !partitions_at || loop.now() - *partitions_at > kPartitionsAge;
-    if (plan.need_partitions && stale) {
+    NodePlan plan = plan_of(name, sides_of(name));
+    if (plan.need_partitions) {
       co_await read_partitions(stop);
-      plan = plan_node(config, self, sides_of(name), memory[name], loop.now());
+      plan = plan_of(name, sides_of(name));
     }
     tell(name, plan);
-    const bool wrote = plan.writes_slurm();
-    if (wrote || plan.taint) co_await act(name, plan, stop);
-    if (!parts.mirror.nodes_synced()) {
+    // The mirror may be some seconds behind: before anything is done Slurm is asked about this node, and once more
+    // after, since what was done may make the next step possible (a node just added takes the taint).
+    bool wrote = false;
+    for (int round = 0; round < kRounds && (wrote || plan.acts()); ++round) {
+      NodeSides sides = sides_of(name);
+      sides.slurm = fresh(sides.slurm, co_await parts.slurm.get_node(name, stop));
+      plan = plan_of(name, sides);
+      if (!plan.acts()) break;
+      tell(name, plan);
+      wrote = wrote || plan.writes_slurm();
+      co_await act(name, plan, stop);
+      if (plan.taint) break;
+    }
+    if (wrote) parts.mirror.poke();
+    if (!parts.mirror.nodes_synced() || plan.need_partitions) {
       result.requeue_after = 1s;
     } else if (plan.wake) {
       result.requeue_after = std::max<Duration>(*plan.wake - loop.now(), 10ms);
     }
-    if (wrote) {
-      parts.mirror.poke();
-      result.requeue_after = std::min<Duration>(result.requeue_after.value_or(2s), 2s);
-    }
     if (plan.idle() && !by_slurm_name.contains(name) && parts.mirror.nodes_synced() && !parts.mirror.node(name)) {
       memory.erase(name);
       said.erase(name);
-      reshaping.erase(name);
     }
     co_return result;
+  }
+
+  // A direct answer is right about flags, reason and features, and late about what is allocated; a list is right about
+  // that.
+  static std::shared_ptr<const slurm::Node> fresh(const std::shared_ptr<const slurm::Node>& listed,
+                                                  std::optional<slurm::Node> answer) {
+    if (!answer) return nullptr;
+    if (listed) {
+      answer->states.base = listed->states.base;
+      answer->alloc_cpus = listed->alloc_cpus;
+      answer->alloc_memory = listed->alloc_memory;
+    }
+    return std::make_shared<const slurm::Node>(std::move(*answer));
   }
 
   Task<> read_partitions(std::stop_token stop) {
@@ -132,21 +173,27 @@ struct NodeSync::Impl {
   }
 
   Task<> act(std::string name, NodePlan plan, std::stop_token stop) {
-    if (plan.add) co_await add(name, *plan.add, stop);
-    if (plan.update) {
-      co_await parts.slurm.update_node(name, *plan.update, stop);
-      log::info("Slurm node updated", {{"node", name}});
+    try {
+      if (plan.add) co_await add(name, *plan.add, stop);
+      if (plan.update) {
+        co_await parts.slurm.update_node(name, *plan.update, stop);
+        log::info("Slurm node updated", {{"node", name}});
+      }
+      if (plan.state) co_await change_state(name, *plan.state, stop);
+      if (plan.remove) co_await remove(name, stop);
+    } catch (const slurm::Refused& error) {
+      record(name, {kube::EventType::kWarning, "SlurmRefused", error.what()});
+      throw;
     }
-    if (plan.state) {
-      const bool reshapes = plan.state->reason && is_reshape_reason(*plan.state->reason);
-      reshapes ? (void)reshaping.insert(name) : (void)reshaping.erase(name);
-      co_await parts.slurm.update_node(name, *plan.state, stop);
-      log::info(
-          "Slurm node state changed",
-          {{"node", name}, {"state", plan.state->state.value_or("")}, {"reason", plan.state->reason.value_or("")}});
-    }
-    if (plan.remove) co_await remove(name, stop);
     if (plan.taint) co_await taint(name, *plan.taint, stop);
+  }
+
+  Task<> change_state(std::string name, slurm::NodeUpdate change, std::stop_token stop) {
+    // Counted from now on, so that others wait while this is under way.
+    if (is_reshape_reason(change.reason.value_or(""))) reshaping.insert(name);
+    co_await parts.slurm.update_node(name, change, stop);
+    log::info("Slurm node state changed",
+              {{"node", name}, {"state", change.state.value_or("")}, {"reason", change.reason.value_or("")}});
   }
 
   Task<> add(std::string name, std::string conf, std::stop_token stop) {
@@ -161,7 +208,6 @@ struct NodeSync::Impl {
   Task<> remove(std::string name, std::stop_token stop) {
     try {
       co_await parts.slurm.delete_node(name, stop);
-      reshaping.erase(name);
       log::info("Slurm node removed", {{"node", name}});
     } catch (const slurm::NotFound&) {
     } catch (const slurm::Busy&) {
@@ -176,7 +222,7 @@ struct NodeSync::Impl {
     for (const NodePtr& node : nodes) {
       bool again = false;
       try {
-        co_await parts.kube.patch(kube::resources::kNodes, node->meta.key, kube::PatchType::kMerge,
+        co_await parts.kube.patch(kube::resources::kNodes, node->meta.key, kube::PatchType::kJson,
                                   taint_patch(*node, config.scheduler_name, set), {}, {}, stop);
       } catch (const kube::NotFound&) {
       } catch (const kube::Conflict&) {
@@ -192,13 +238,16 @@ struct NodeSync::Impl {
     for (const NodeSay& say : plan.say) {
       now.insert(say.reason + say.note);
       if (said[name].contains(say.reason + say.note)) continue;
-      const auto nodes = by_slurm_name.find(name);
-      if (nodes == by_slurm_name.end()) continue;
-      for (const NodePtr& node : nodes->second) {
-        parts.events.record({"v1", "Node", node->meta.key, node->meta.uid}, say.type, say.reason, "Syncing", say.note);
-      }
+      record(name, say);
     }
     said[name] = std::move(now);
+  }
+  void record(const std::string& name, const NodeSay& say) {
+    const auto nodes = by_slurm_name.find(name);
+    if (nodes == by_slurm_name.end()) return;
+    for (const NodePtr& node : nodes->second) {
+      parts.events.record({"v1", "Node", node->meta.key, node->meta.uid}, say.type, say.reason, "Syncing", say.note);
+    }
   }
 };
 

@@ -38,6 +38,7 @@ struct Controller::Impl {
   Loop::TimerId timer = 0;
   TimePoint timer_at{};
   bool started = false;
+  bool pumping = false;  // begin_ready() is posted
 
   void add(std::string key, bool first) {
     const auto later = due.find(key);
@@ -78,7 +79,16 @@ struct Controller::Impl {
       arm();
     });
   }
+  // Never starts work inside add(): whoever adds may be in the middle of a change that the work would see half done.
   void pump() {
+    if (pumping || !started || stopping.stop_requested()) return;
+    pumping = true;
+    loop.post([this, holder = std::make_shared<Gate::Holder>(gate.enter())] {
+      pumping = false;
+      if (*holder) begin_ready();
+    });
+  }
+  void begin_ready() {
     while (started && !stopping.stop_requested() && !ready.empty() && running.size() < options.workers) {
       std::string key = std::move(ready.front());
       ready.pop_front();

@@ -1,0 +1,245 @@
+// The node half between a fake API server and a fake slurmrestd, in simulated time.
+#include "bridge/node_sync.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bridge/names.hpp"
+#include "net/loopback.hpp"
+#include "testing/fake_api.hpp"
+#include "testing/fake_slurm.hpp"
+#include "testing/objects.hpp"
+#include "testing/run.hpp"
+
+namespace bascule::bridge {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+namespace r = kube::resources;
+
+class NodeSyncTest : public ::testing::Test {
+ protected:
+  NodeSyncTest() {
+    config_.scheduler_name = "slurm-bridge-scheduler";
+    config_.partition = "slurm-bridge";
+    slurm_.model().add_partition("slurm-bridge", true);
+  }
+  ~NodeSyncTest() override { stop(); }
+
+  void start() {
+    process_ = std::make_unique<Process>(*this);
+    process_->nodes.start();
+    process_->mirror.start();
+    bascule::testing::run(loop_, process_->nodes.wait_synced({}, TimePoint::max()));
+    process_->sync.start();
+    settle();
+  }
+  void stop() {
+    if (!process_) return;
+    bascule::testing::run(loop_, process_->sync.stop());
+    bascule::testing::run(loop_, process_->mirror.stop());
+    bascule::testing::run(loop_, process_->nodes.stop());
+    bascule::testing::run(loop_, process_->events.stop(loop_.now() + 1s));
+    process_.reset();
+  }
+  void settle(Duration time = 40s) { loop_.advance(time); }
+
+  void add_node(const std::string& name, bool external = true) {
+    json::Value node = bascule::testing::make_node({.name = name});
+    json::at_or_create(node, {"status", "addresses"}) =
+        json::Array{json::Object{{"type", "InternalIP"}, {"address", "10.0.0." + name.substr(1)}}};
+    if (external) json::at_or_create(node, {"metadata", "labels", names::kExternalNode}) = "true";
+    api_.create(r::kNodes, std::move(node));
+  }
+  void patch(const std::string& name, std::string_view text) {
+    api_.patch(r::kNodes, {"", name}, json::parse(text));
+    settle();
+  }
+  json::Value kube_node(const std::string& name) { return *api_.get(r::kNodes, {"", name}); }
+  bool is_tainted(const std::string& name) {
+    return json::dump(kube_node(name)).find(names::kManagedNodeTaint) != std::string::npos;
+  }
+  std::optional<slurm::Node> slurm_node(const std::string& name) {
+    return bascule::testing::run(loop_, client_.get_node(name));
+  }
+  std::string events() const {
+    std::string all;
+    for (const json::Value& event : api_.list(r::kEvents)) {
+      all +=
+          std::string(json::string_at(event, {"reason"})) + ": " + std::string(json::string_at(event, {"note"})) + "\n";
+    }
+    return all;
+  }
+
+  struct Process {
+    explicit Process(NodeSyncTest& t)
+        : nodes(t.kube_, {.resource = r::kNodes, .seed = 1}, kube::decode_node, interner),
+          mirror(t.loop_, t.client_, {}),
+          events(t.kube_, "slurm-bridge-controllers", "test"),
+          sync({t.kube_, t.client_, nodes, mirror, events, nullptr}, t.config_,
+               {t.config_.scheduler_name, "cluster-uid"}, 4) {}
+    json::Interner interner;
+    kube::Informer<kube::Node> nodes;
+    slurm::ClusterMirror mirror;
+    kube::EventRecorder events;
+    NodeSync sync;
+  };
+
+  static slurm::ClientOptions slurm_options() {
+    slurm::ClientOptions options;
+    options.token = slurm::fixed_token("token");
+    return options;
+  }
+
+  ManualLoop loop_;
+  Config config_;
+  bascule::testing::FakeApi api_{loop_};
+  bascule::testing::FakeSlurm slurm_{loop_};
+  std::unique_ptr<net::Transport> to_api_ = net::make_loopback(loop_, api_.handler());
+  std::unique_ptr<net::Transport> to_slurm_ = net::make_loopback(loop_, slurm_.handler());
+  kube::Client kube_{loop_, *to_api_, {}};
+  slurm::Client client_{loop_, *to_slurm_, slurm_options()};
+  std::unique_ptr<Process> process_;
+};
+
+TEST_F(NodeSyncTest, RegistersAndTaints) {
+  add_node("n1");
+  add_node("n2", false);
+  start();
+  const auto node = slurm_node("n1");
+  ASSERT_TRUE(node);
+  EXPECT_EQ(node->address, "10.0.0.1");
+  EXPECT_EQ(node->cpus, 8u);
+  EXPECT_EQ(parse_mark(node->extra)->cluster, "cluster-uid");
+  EXPECT_TRUE(is_tainted("n1"));
+  EXPECT_FALSE(slurm_node("n2"));
+  EXPECT_FALSE(is_tainted("n2"));
+  EXPECT_THAT(events(), HasSubstr("SlurmRegistering"));
+}
+
+// W46, W51: at rest nothing is written, here or there.
+TEST_F(NodeSyncTest, AtRestNothingIsWritten) {
+  for (int i = 1; i <= 20; ++i) add_node("n" + std::to_string(i));
+  start();
+  settle(2min);
+  api_.reset_counts();
+  slurm_.forget_calls();
+  settle(10min);
+  EXPECT_EQ(api_.write_calls(), 0u);
+  EXPECT_EQ(slurm_.calls("POST node") + slurm_.calls("POST new/node") + slurm_.calls("GET node"), 0u);
+}
+
+TEST_F(NodeSyncTest, CordonDrainsAndUncordonUndrains) {
+  add_node("n1");
+  start();
+  patch("n1", R"({"spec":{"unschedulable":true}})");
+  EXPECT_TRUE(slurm_node("n1")->states.has(slurm::NodeFlag::kDrain));
+  EXPECT_THAT(slurm_node("n1")->reason, HasSubstr("(n1) is unschedulable"));
+  patch("n1", R"({"spec":{"unschedulable":null}})");
+  EXPECT_FALSE(slurm_node("n1")->states.has(slurm::NodeFlag::kDrain));
+}
+
+// Also one that the mirror has not seen yet when the bridge wants to undrain.
+TEST_F(NodeSyncTest, AnAdministratorsDrainStands) {
+  add_node("n1");
+  start();
+  patch("n1", R"({"spec":{"unschedulable":true}})");
+  slurm::NodeUpdate theirs;
+  theirs.state = "DRAIN";
+  theirs.reason = "bad disk";
+  bascule::testing::run(loop_, client_.update_node("n1", theirs));
+  api_.patch(r::kNodes, {"", "n1"}, json::parse(R"({"spec":{"unschedulable":null}})"));
+  settle();
+  EXPECT_TRUE(slurm_node("n1")->states.has(slurm::NodeFlag::kDrain));
+  EXPECT_EQ(slurm_node("n1")->reason, "bad disk");
+  EXPECT_THAT(events(), HasSubstr("bad disk"));
+}
+
+TEST_F(NodeSyncTest, LabelGoneRemovesTheNodeWhenItIsIdle) {
+  add_node("n1");
+  start();
+  slurm::JobDescription whole;
+  whole.nodes = 1;
+  whole.exclusive = true;
+  const JobId job = slurm_.submit(whole);
+  settle();
+  patch("n1", R"({"metadata":{"labels":{"scheduler.slinky.slurm.net/external-node":null}}})");
+  settle(5min);
+  ASSERT_TRUE(slurm_node("n1"));
+  EXPECT_TRUE(slurm_node("n1")->states.has(slurm::NodeFlag::kDrain));
+  EXPECT_TRUE(is_tainted("n1"));
+  bascule::testing::run(loop_, client_.cancel_job(job));
+  settle(5min);
+  EXPECT_FALSE(slurm_node("n1"));
+  EXPECT_FALSE(is_tainted("n1"));
+}
+
+TEST_F(NodeSyncTest, ADeletedNodeLeavesSlurm) {
+  add_node("n1");
+  add_node("n2");
+  start();
+  api_.remove(r::kNodes, {"", "n1"});
+  settle(2min);
+  EXPECT_FALSE(slurm_node("n1"));
+  EXPECT_TRUE(slurm_node("n2"));
+}
+
+// W49
+TEST_F(NodeSyncTest, ASilentSlurmChangesNothing) {
+  add_node("n1");
+  start();
+  slurm_.stop_controller();
+  settle(10min);
+  EXPECT_TRUE(is_tainted("n1"));
+  slurm_.start_controller();
+  settle(2min);
+  EXPECT_TRUE(is_tainted("n1"));
+  EXPECT_TRUE(slurm_node("n1"));
+}
+
+TEST_F(NodeSyncTest, OtherTaintsStayAsTheyAre) {
+  add_node("n1");
+  patch("n1", R"({"spec":{"taints":[{"key":"a","effect":"NoSchedule","timeAdded":"2026-01-01T00:00:00Z"},
+      {"key":"b","value":"1","effect":"PreferNoSchedule"}]}})");
+  start();
+  EXPECT_TRUE(is_tainted("n1"));
+  const std::string all = json::dump(*json::find(kube_node("n1"), {"spec", "taints"}));
+  EXPECT_THAT(all, HasSubstr("2026-01-01T00:00:00Z"));
+  EXPECT_THAT(all, HasSubstr("PreferNoSchedule"));
+}
+
+TEST_F(NodeSyncTest, PartitionsAreLookedUpAndLookedUpAgain) {
+  add_node("n1");
+  api_.patch(
+      r::kNodes, {"", "n1"},
+      json::parse(R"({"metadata":{"annotations":{"scheduler.slinky.slurm.net/external-node-partitions":"late"}}})"));
+  start();
+  EXPECT_FALSE(slurm_node("n1"));
+  EXPECT_THAT(events(), HasSubstr("Slurm has no partition late"));
+  slurm_.model().add_partition("late", false);
+  settle(3min);
+  ASSERT_TRUE(slurm_node("n1"));
+  EXPECT_THAT(slurm_node("n1")->features, ::testing::ElementsAre("late"));
+}
+
+TEST_F(NodeSyncTest, SizeChangesRegisterAnew) {
+  add_node("n1");
+  start();
+  const auto change = json::parse(R"({"status":{"allocatable":{"cpu":"4"}}})");
+  api_.patch(r::kNodes, {"", "n1"}, change, "status");
+  settle(3min);
+  ASSERT_TRUE(slurm_node("n1"));
+  EXPECT_EQ(slurm_node("n1")->cpus, 4u);
+  EXPECT_FALSE(slurm_node("n1")->states.has(slurm::NodeFlag::kDrain));
+}
+
+TEST_F(NodeSyncTest, AnImpossibleNameIsToldOnTheNode) {
+  add_node("n1");
+  patch("n1", R"({"metadata":{"labels":{"slinky.slurm.net/slurm-nodename":"bad[name"}}})");
+  start();
+  EXPECT_THAT(events(), HasSubstr("SlurmNameInvalid"));
+}
+
+}  // namespace
+}  // namespace bascule::bridge
