@@ -71,8 +71,12 @@ int run_controllers(const ServeOptions& options) {
 }
 
 int run_admission(const ServeOptions& options) {
-  const bridge::Config config = bridge::load_config(options.config, false);
+  bridge::Config config = bridge::load_config(options.config, false);
   Process process(options, "admission");
+  // A configuration file of slurm-bridge does not say who we are.
+  if (config.trusted_users.empty()) {
+    config.trusted_users = bridge::default_trusted_users(process.ns(), config.scheduler_name);
+  }
   NamespaceLabels labels(process.kube());
   auto address = parse_address(options.webhook_address, "--webhook-bind-address");
   if (!address) throw UsageError("--webhook-bind-address: the webhook needs an address");

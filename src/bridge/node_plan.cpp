@@ -163,7 +163,7 @@ class Planner final {
     const auto wanted_topology = topology();
     if (!wanted_features || !wanted_topology) return;
     std::string line = fmt::format(
-        "NodeName={} NodeAddr={} Sockets=1 CoresPerSocket={} ThreadsPerCore=1 CPUs={} RealMemory={} State=External",
+        "NodeName={} NodeAddr={} Sockets=1 CoresPerSocket={} ThreadsPerCore=1 CPUs={} RealMemory={} State=EXTERNAL",
         sides_.slurm_name, kube_->internal_ip, shape.cpus, shape.cpus, shape.memory);
     if (!wanted_features->empty()) line += " Feature=" + join_items(*wanted_features);
     if (!wanted_topology->empty()) line += " Topology=" + *wanted_topology;

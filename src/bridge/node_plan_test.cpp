@@ -128,7 +128,7 @@ TEST(NodePlan, RegistersWithAddressAndAllocatable) {
   // W44: allocatable, not capacity.
   EXPECT_EQ(plan.add,
             "NodeName=n1 NodeAddr=10.0.0.1 Sockets=1 CoresPerSocket=8 ThreadsPerCore=1 CPUs=8 RealMemory=1000 "
-            "State=External Feature=bridge,p2 Topology=topo-block:b2,topo-switch:s2");
+            "State=EXTERNAL Feature=bridge,p2 Topology=topo-block:b2,topo-switch:s2");
   EXPECT_EQ(parse_mark(plan.update->extra.value()),
             (NodeMark{kSelf.bridge, kSelf.cluster, "topo-block:b2,topo-switch:s2"}));
   EXPECT_FALSE(plan.taint);  // when it is in Slurm
