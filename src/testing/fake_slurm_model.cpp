@@ -178,7 +178,10 @@ std::expected<void, SlurmNo> SlurmModel::add_node(WallTime now, std::string_view
     const std::string_view value = word.substr(equals + 1);
     if (key == "NodeName") names = value;
     if (key == "NodeAddr") view.address = value;
-    if (key == "State") state = value;
+    if (key == "State") {  // words of slurm.conf are read without regard to case
+      state = value;
+      std::ranges::transform(state, state.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    }
     if (key == "CPUs") bad |= !number(value, view.cpus);
     if (key == "Sockets") bad |= !number(value, view.sockets);
     if (key == "CoresPerSocket") bad |= !number(value, view.cores);
