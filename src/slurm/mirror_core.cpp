@@ -58,12 +58,13 @@ Duration MirrorCore::interval(TimePoint now) const {
   const auto slower = [&](TimePoint since, Duration hold) {
     if (since == TimePoint::min()) return options_.rest_interval;
     const Duration quiet = now - since - hold;
-    return quiet <= Duration{} ? brisk : std::clamp(quiet / 4, brisk, options_.rest_interval);
+    return std::max(brisk, std::min(quiet / 4, options_.rest_interval));
   };
   wait = std::min(wait, slower(poked_at_, 10s));
   wait = std::min(wait, slower(changed_at_, 2s));
   if (poked_at_ != TimePoint::min() && now - poked_at_ < 2s) wait = options_.fast_interval;
-  return std::max(wait, states_cost_ * kStatesShare);
+  // One slow answer must not slow the looks beyond rest.
+  return std::max(wait, std::min(states_cost_ * kStatesShare, options_.rest_interval));
 }
 
 TimePoint MirrorCore::full_due() const {
@@ -81,7 +82,7 @@ TimePoint MirrorCore::nodes_due() const {
   return std::min(regular, wanted);
 }
 
-std::vector<MirrorCore::Ask> MirrorCore::next(TimePoint now) {
+std::vector<MirrorCore::Ask> MirrorCore::questions(TimePoint now) {
   std::vector<Ask> asks;
   if (failing_) {
     const bool busy = states_asked_ || jobs_asked_ || nodes_asked_ || !asked_jobs_.empty() || !asked_nodes_.empty();
@@ -123,6 +124,12 @@ std::vector<MirrorCore::Ask> MirrorCore::next(TimePoint now) {
   return asks;
 }
 
+std::vector<MirrorCore::Ask> MirrorCore::next(TimePoint now) {
+  std::vector<Ask> asks = questions(now);
+  for (const Ask& ask : asks) open_.emplace(ask.serial, ask.at);
+  return asks;
+}
+
 TimePoint MirrorCore::wake(TimePoint now) const {
   if (failing_) return retry_at_ > now ? retry_at_ : TimePoint::max();
   TimePoint when = TimePoint::max();
@@ -132,6 +139,12 @@ TimePoint MirrorCore::wake(TimePoint now) const {
   return when;
 }
 
+// Serials grow with time: the first open question is the oldest.
+bool MirrorCore::counts(const Ask& ask) const noexcept {
+  const bool pause = !open_.empty() && open_.begin()->second + kSoon < ask.at;
+  return ask.at >= count_from_ && !pause;
+}
+
 // --- what an answer means --------------------------------------------------------------------------------------------
 
 void MirrorCore::good(TimePoint now) {
@@ -139,6 +152,8 @@ void MirrorCore::good(TimePoint now) {
   reachable_ = true;
   failing_ = false;
   good_since_ = now;
+  // The pause ends here: it may have come up just now, without its state yet.
+  count_from_ = now + options_.settle;
   why_.clear();
   full_wanted_ = std::min(full_wanted_, now);
   nodes_wanted_ = std::min(nodes_wanted_, now);
@@ -171,6 +186,7 @@ void MirrorCore::failed(const Ask& ask, TimePoint now, std::string why) {
 }
 
 void MirrorCore::abandoned(const Ask& ask) {
+  open_.erase(ask.serial);
   switch (ask.kind) {
     case Kind::kStates:
       states_asked_ = false;
@@ -242,7 +258,7 @@ bool MirrorCore::believe(const Ask& ask, TimePoint now, const JobList& table) {
   const bool stale = table.last_update != 0 && table.last_update < jobs_newest_;
   if (!stale || (doubted_ && counts(ask))) return true;
   if (!std::exchange(doubted_, true)) disturb(now);
-  full_wanted_ = count_from_;
+  full_wanted_ = std::max(count_from_, now + kSoon);
   return false;
 }
 
@@ -275,14 +291,16 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, JobList table) {
   if (!plausible) {
     doubted_ = true;
     disturb(now);
-    full_wanted_ = count_from_;
+    full_wanted_ = std::max(count_from_, now + kSoon);
     return;
   }
   if (doubted_ && !counts(ask)) {
-    full_wanted_ = count_from_;
+    full_wanted_ = std::max(count_from_, now + kSoon);
     return;
   }
-  jobs_since_ = jobs_newest_ = table.last_update;
+  jobs_newest_ = table.last_update;
+  // Not the mark of a controller that may not have read its state yet: what it has later may be older.
+  jobs_since_ = counts(ask) ? table.last_update : 0;
   trusted_table(ask, now, highest);
 }
 
@@ -307,6 +325,11 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, std::optional<Job> job)
   good(now);
   job_cost_ = (job_cost_ + (now - ask.at)) / 2;
   if (job) {
+    const auto* known = jobs_.entry(ask.job);
+    if (known && known->lost) {  // the table was wrong: the next one must be whole
+      jobs_since_ = 0;
+      full_wanted_ = std::min(full_wanted_, now + kSoon);
+    }
     gone_.erase(ask.job);
     // Overlapped by another answer: the next look may ask again.
     if (!jobs_.learn(ask.job, std::move(*job), ask.at, now)) asked_about_.erase(ask.job);
@@ -314,7 +337,7 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, std::optional<Job> job)
   }
   const auto* entry = jobs_.entry(ask.job);
   const bool absent = entry && entry->lost && entry->lacking >= kTables;
-  if (!absent || entry->epoch != epoch_ || ask.epoch != epoch_) return;
+  if (!absent || entry->epoch != epoch_ || ask.epoch != epoch_ || !counts(ask)) return;
   jobs_.forget(ask.job);
   asked_about_.erase(ask.job);
   remember_gone(ask.job);
@@ -343,7 +366,8 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, NodeList table) {
       nodes_wanted_ = count_from_;
       return;
     }
-    nodes_since_ = table.last_update;
+    // Not the mark of a controller that may not have read its state yet: what it has later may be older.
+    nodes_since_ = counts(ask) ? table.last_update : 0;
   }
   nodes_synced_ = true;
   if (!nodes_.lost().empty()) nodes_wanted_ = std::min(nodes_wanted_, std::max(count_from_, now + kSoon));
@@ -357,12 +381,14 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, std::optional<Node> nod
   good(now);
   // One node's own answer does not know what is allocated on it: the table says that.
   if (node) {
+    const auto* known = nodes_.entry(ask.node);
+    if (known && known->lost) nodes_since_ = 0;  // the table was wrong: the next one must be whole
     nodes_wanted_ = std::min(nodes_wanted_, now);
     return;
   }
   const auto* entry = nodes_.entry(ask.node);
   const bool absent = entry && entry->lost && entry->lacking >= kTables;
-  if (absent && entry->epoch == epoch_ && ask.epoch == epoch_) nodes_.forget(ask.node);
+  if (absent && entry->epoch == epoch_ && ask.epoch == epoch_ && counts(ask)) nodes_.forget(ask.node);
 }
 
 // --- what the owner says ---------------------------------------------------------------------------------------------

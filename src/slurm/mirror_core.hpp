@@ -2,12 +2,13 @@
 // in, questions and changes come out.
 //
 // Invariants: changes of one record form a chain (each one's `before` is the last one's `after`). A job is forgotten
-// only after two full tables in a row lacked it, both asked for at least `settle` after the last disturbance (a failed
-// call, a table that suddenly lacked more than half of the live jobs, a table older than the one before), and a direct
-// question, asked after both, was answered with 2017.
+// only after two full tables in a row lacked it, both asked for at least `settle` after slurmctld began to answer and
+// after the last disturbance (a table that suddenly lacked more than half of the live jobs, a table older than the one
+// before), and a direct question, asked after both, was answered with 2017.
 #pragma once
 
 #include <deque>
+#include <map>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -92,7 +93,9 @@ class MirrorCore final {
   Duration interval(TimePoint now) const;
   TimePoint full_due() const;
   TimePoint nodes_due() const;
-  bool counts(const Ask& ask) const noexcept { return ask.at >= count_from_; }
+  std::vector<Ask> questions(TimePoint now);
+  // Is its answer evidence of absence? Not while an older question is open: slurmctld may be about to pause.
+  bool counts(const Ask& ask) const noexcept;
 
   MirrorOptions options_;
   JobTable jobs_;
@@ -111,6 +114,7 @@ class MirrorCore final {
   TimePoint count_from_;  // tables asked for earlier are no evidence of absence
   bool doubted_ = false;  // a table did not look right: none is trusted that was asked for before count_from_
 
+  std::map<std::uint64_t, TimePoint> open_;  // questions of next() without an answer yet
   bool states_asked_ = false;
   bool jobs_asked_ = false;
   bool nodes_asked_ = false;
