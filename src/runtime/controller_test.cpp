@@ -1,0 +1,184 @@
+#include "runtime/controller.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "base/manual_loop.hpp"
+#include "runtime/metrics.hpp"
+#include "testing/run.hpp"
+
+namespace bascule::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Counts what runs; each reconcile takes `takes` and then does what `end` says.
+struct ControllerTest : ::testing::Test {
+  void make(std::size_t workers = 4) {
+    controller.emplace(
+        loop, ControllerOptions{.name = "test", .workers = workers, .timeout = 10s},
+        [this](std::string key, std::stop_token stop) { return reconcile(*this, std::move(key), std::move(stop)); },
+        &metrics);
+    controller->start();
+  }
+  static Task<Result> reconcile(ControllerTest& t, std::string key, std::stop_token stop) {
+    ++t.runs[key];
+    EXPECT_EQ(++t.running[key], 1) << "one at a time a key";
+    t.most = std::max(t.most, ++t.at_once);
+    const bool slept = co_await sleep_for(t.loop, t.takes, stop);
+    t.stopped += !slept;
+    --t.running[key];
+    --t.at_once;
+    co_return t.end ? t.end(key) : Result{};
+  }
+  ~ControllerTest() override {
+    if (controller) testing::run(loop, controller->stop());
+  }
+
+  ManualLoop loop;
+  Metrics metrics;
+  std::optional<Controller> controller;
+  std::map<std::string, int> runs, running;
+  int at_once = 0, most = 0, stopped = 0;
+  Duration takes = 1ms;
+  std::function<Result(const std::string&)> end;
+};
+
+TEST_F(ControllerTest, AddedTwiceRunsOnce) {
+  make();
+  controller->add("a");
+  controller->add("a");
+  EXPECT_EQ(runs["a"], 0) << "nothing starts inside add()";
+  loop.advance(1s);
+  EXPECT_EQ(runs["a"], 1);
+}
+
+TEST_F(ControllerTest, AddedWhileItRunsRunsAgain) {
+  make();
+  takes = 1s;
+  controller->add("a");
+  loop.advance(500ms);
+  controller->add("a");
+  controller->add("a");
+  loop.advance(5s);
+  EXPECT_EQ(runs["a"], 2);
+}
+
+TEST_F(ControllerTest, NoMoreThanTheWorkers) {
+  make(3);
+  takes = 1s;
+  for (int i = 0; i < 10; ++i) controller->add(std::to_string(i));
+  loop.advance(10s);
+  EXPECT_EQ(most, 3);
+  EXPECT_EQ(runs.size(), 10u);
+}
+
+TEST_F(ControllerTest, FirstComesFirst) {
+  make(1);
+  takes = 1s;
+  for (const char* key : {"a", "b", "c"}) controller->add(key);
+  controller->add_first("x");
+  loop.advance(500ms);
+  EXPECT_EQ(runs["x"], 1);
+  EXPECT_EQ(runs.count("a"), 0u);
+}
+
+TEST_F(ControllerTest, FailuresComeBackEverLater) {
+  make();
+  takes = 0ms;
+  end = [](const std::string&) -> Result { throw std::runtime_error("no"); };
+  controller->add("a");
+  loop.advance(1s);
+  const int early = runs["a"];
+  EXPECT_GE(early, 6);
+  EXPECT_LE(early, 10);
+  loop.advance(10s);
+  EXPECT_LE(runs["a"], early + 5);
+  end = nullptr;
+  loop.advance(1h);
+  const int done = runs["a"];
+  loop.advance(1h);
+  EXPECT_EQ(runs["a"], done);
+}
+
+TEST_F(ControllerTest, ComesAgainWhenAskedTo) {
+  make();
+  end = [](const std::string&) { return Result{10s}; };
+  controller->add("a");
+  loop.advance(35s);
+  EXPECT_EQ(runs["a"], 4);
+}
+
+TEST_F(ControllerTest, TheEarlierOfTwoDelaysCounts) {
+  make();
+  controller->add_after("a", 10s);
+  controller->add_after("a", 2s);
+  controller->add_after("a", 20s);
+  loop.advance(3s);
+  EXPECT_EQ(runs["a"], 1);
+  loop.advance(30s);
+  EXPECT_EQ(runs["a"], 1);
+}
+
+TEST_F(ControllerTest, SlowWorkIsToldToStop) {
+  make();
+  takes = 1h;
+  controller->add("a");
+  loop.advance(11s);
+  EXPECT_EQ(stopped, 1);
+}
+
+TEST_F(ControllerTest, StopWaitsForWhatRuns) {
+  make();
+  takes = 1h;
+  controller->add("a");
+  loop.advance(1s);
+  testing::run(loop, controller->stop());
+  EXPECT_EQ(stopped, 1);
+  EXPECT_EQ(at_once, 0);
+  controller.reset();
+}
+
+// Whatever is added, in whatever order: nothing is lost, nothing runs twice at once.
+TEST_F(ControllerTest, RandomWorkIsAllDone) {
+  std::mt19937_64 random(7);
+  make(5);
+  std::map<std::string, int> added;
+  takes = 3ms;
+  for (int i = 0; i < 5000; ++i) {
+    const std::string key = std::to_string(random() % 40);
+    switch (random() % 3) {
+      case 0:
+        controller->add(key);
+        break;
+      case 1:
+        controller->add_first(key);
+        break;
+      default:
+        controller->add_after(key, std::chrono::milliseconds(random() % 20));
+    }
+    ++added[key];
+    if (random() % 4 == 0) loop.advance(std::chrono::milliseconds(random() % 5));
+  }
+  loop.advance(10s);
+  EXPECT_EQ(controller->waiting(), 0u);
+  EXPECT_LE(most, 5);
+  for (const auto& [key, count] : added) EXPECT_GE(runs[key], 1) << key;
+}
+
+TEST(Metrics, TextHasWhatWasCounted) {
+  Metrics metrics;
+  metrics.add("things_total", "Things", {{"kind", "a"}}, 2);
+  metrics.set("level", "Level", {}, 1.5);
+  metrics.observe("wait_seconds", "Wait", {}, 0.02, latency_buckets());
+  const std::string text = metrics.text();
+  EXPECT_NE(text.find("things_total{kind=\"a\"} 2"), std::string::npos) << text;
+  EXPECT_NE(text.find("level 1.5"), std::string::npos);
+  EXPECT_NE(text.find("wait_seconds_bucket{le=\"0.025\"} 1"), std::string::npos);
+  EXPECT_NE(text.find("process_resident_memory_bytes"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace bascule::runtime
