@@ -28,10 +28,12 @@ struct Controller::Impl {
   Metrics* metrics;
   Gate gate;
   std::stop_source stopping;
+  // First come first served in each; everything urgent goes before the rest.
+  std::deque<std::string> urgent;
   std::deque<std::string> ready;
   std::unordered_set<std::string> queued;
   std::unordered_set<std::string> running;
-  std::unordered_set<std::string> again;  // added while running
+  std::unordered_map<std::string, bool> again;  // added while running; true: urgently
   std::unordered_map<std::string, std::uint32_t> failures;
   std::set<std::pair<TimePoint, std::string>> delayed;
   std::unordered_map<std::string, TimePoint> due;
@@ -47,11 +49,15 @@ struct Controller::Impl {
       due.erase(later);
     }
     if (running.contains(key)) {
-      again.insert(std::move(key));
+      bool& first_again = again[std::move(key)];
+      first_again = first_again || first;
       return;
     }
-    if (!queued.insert(key).second) return;
-    first ? ready.push_front(std::move(key)) : ready.push_back(std::move(key));
+    if (!queued.insert(key).second) {
+      if (!first || std::ranges::find(urgent, key) != urgent.end()) return;
+      std::erase(ready, key);  // it waits there: it moves up
+    }
+    (first ? urgent : ready).push_back(std::move(key));
     pump();
   }
   void add_after(std::string key, Duration delay) {
@@ -89,9 +95,11 @@ struct Controller::Impl {
     });
   }
   void begin_ready() {
-    while (started && !stopping.stop_requested() && !ready.empty() && running.size() < options.workers) {
-      std::string key = std::move(ready.front());
-      ready.pop_front();
+    while (started && !stopping.stop_requested() && running.size() < options.workers) {
+      std::deque<std::string>& from = urgent.empty() ? ready : urgent;
+      if (from.empty()) return;
+      std::string key = std::move(from.front());
+      from.pop_front();
       queued.erase(key);
       running.insert(key);
       spawn(gate, work(std::move(key)));
@@ -130,7 +138,7 @@ struct Controller::Impl {
                     {"result", failed                 ? "error"
                                : result.requeue_after ? "requeue_after"
                                                       : "success"}});
-    if (again.erase(key) != 0) add(key, false);
+    if (const auto added = again.extract(key)) add(key, added.mapped());
     pump();
   }
 };
@@ -157,7 +165,7 @@ Task<> Controller::stop() {
   co_await impl_->gate.close();
 }
 std::size_t Controller::waiting() const noexcept {
-  return impl_->ready.size() + impl_->delayed.size();
+  return impl_->urgent.size() + impl_->ready.size() + impl_->delayed.size();
 }
 
 }  // namespace bascule::runtime

@@ -1,6 +1,6 @@
 // Runs a reconcile function for keys: at most one at a time a key, at most `workers` at once, failures with growing
-// pauses. Contract of controller-runtime's controller over client-go's work queue (runtime/work_queue.hpp, the pure
-// part). Everything runs on the loop's thread.
+// pauses. Contract of controller-runtime's controller over client-go's work queue, which is inside.
+// Everything runs on the loop's thread.
 #pragma once
 
 #include <functional>

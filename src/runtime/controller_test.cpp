@@ -85,6 +85,25 @@ TEST_F(ControllerTest, FirstComesFirst) {
   EXPECT_EQ(runs.count("a"), 0u);
 }
 
+// What people wait for does not stand behind a sweep over everything.
+TEST_F(ControllerTest, WaitingAndRunningKeysMoveUp) {
+  make(1);
+  takes = 1s;
+  for (const char* key : {"a", "b", "c", "x", "y"}) controller->add(key);
+  loop.advance(500ms);
+  controller->add_first("x");
+  controller->add_first("a");  // runs now: again right after x
+  controller->add_first("y");
+  loop.advance(3s);
+  EXPECT_EQ(runs["x"], 1);
+  EXPECT_EQ(runs["y"], 1);
+  EXPECT_EQ(runs["a"], 2);
+  EXPECT_EQ(runs.count("b"), 0u);
+  loop.advance(10s);
+  EXPECT_EQ(runs["b"], 1);
+  EXPECT_EQ(runs["x"], 1);
+}
+
 TEST_F(ControllerTest, FailuresComeBackEverLater) {
   make();
   takes = 0ms;
