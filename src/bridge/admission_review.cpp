@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/base64.hpp"
 #include "bridge/admission_rules.hpp"
 #include "bridge/names.hpp"
 
@@ -108,23 +109,6 @@ void add_toleration(const Config& config, const json::Value& pod, json::Array& p
   } else {
     patch.push_back(json::Object{{"op", "add"}, {"path", "/spec/tolerations/-"}, {"value", std::move(toleration)}});
   }
-}
-
-// RFC 4648 section 4, as encoding/json writes []byte.
-std::string base64(std::string_view bytes) {
-  static constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const auto at = [&](std::size_t k) -> std::uint32_t {
-      return i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u;
-    };
-    const std::uint32_t word = (at(0) << 16) | (at(1) << 8) | at(2);
-    for (std::size_t k = 0; k < 4; ++k) {
-      text += i + k > bytes.size() ? '=' : kAlphabet[(word >> (18 - 6 * k)) & 0x3f];
-    }
-  }
-  return text;
 }
 
 Operation operation_of(std::string_view word) {
@@ -267,7 +251,7 @@ json::Value answer(const Review& review, const Decision& decision) {
                                       {"code", decision.code}};
   } else if (!decision.patch.empty()) {
     response["patchType"] = "JSONPatch";
-    response["patch"] = base64(json::dump(decision.patch));
+    response["patch"] = base64_encode(json::dump(decision.patch));
   }
   if (!decision.warnings.empty()) {
     json::Array warnings;

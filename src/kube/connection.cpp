@@ -5,8 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/base64.hpp"
 #include "base/log.hpp"
-#include "kube/base64.hpp"
 #include "kube/config.hpp"
 #include "kube/exec_plugin.hpp"
 

@@ -5,8 +5,8 @@
 
 #include <map>
 
+#include "base/base64.hpp"
 #include "json/yaml.hpp"
-#include "kube/base64.hpp"
 
 namespace bascule::kube {
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "kube/base64.hpp"
+#include "base/base64.hpp"
 
 namespace bascule::kube {
 namespace {
@@ -127,17 +127,6 @@ TEST(Kubeconfig, faults_say_where_and_what_to_do) {
   // All at once.
   const std::string two = fault(one("{insecure-skip-tls-verify: 'yes'}", "{auth-provider: {name: gcp}}"));
   EXPECT_EQ(std::ranges::count(two, '\n'), 2);
-}
-
-TEST(Base64, there_and_back) {
-  std::string bytes;
-  for (int i = 0; i < 70; ++i) {
-    EXPECT_EQ(base64_decode(base64_encode(bytes)), bytes);
-    bytes += static_cast<char>(i * 37);
-  }
-  EXPECT_EQ(base64_encode("any carnal pleas"), "YW55IGNhcm5hbCBwbGVhcw==");
-  EXPECT_EQ(base64_decode("YW55\nIGNh\n"), "any ca");
-  for (const char* bad : {"A", "A===", "AA=A", "AAA", "====", "A*AA", "-_AA"}) EXPECT_FALSE(base64_decode(bad)) << bad;
 }
 
 }  // namespace

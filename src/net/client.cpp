@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/async.hpp"
+#include "base/base64.hpp"
 #include "net/codec.hpp"
 #include "net/dial.hpp"
 #include "net/stream.hpp"
@@ -14,22 +15,6 @@ namespace bascule::net {
 namespace {
 
 constexpr Duration kNoStall = Duration::max();
-
-// The shape of base64 that Proxy-Authorization wants.
-std::string base64(std::string_view text) {
-  static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); i += 3) {
-    std::uint32_t bits = 0;
-    for (std::size_t j = 0; j < 3; ++j) {
-      bits = bits << 8 | (i + j < text.size() ? static_cast<unsigned char>(text[i + j]) : 0U);
-    }
-    for (std::size_t j = 0; j < 4; ++j) {
-      out += i + j > text.size() ? '=' : kDigits[bits >> (18 - 6 * j) & 63];
-    }
-  }
-  return out;
-}
 
 bool is_idempotent(std::string_view method) {
   static constexpr std::string_view kMethods[] = {"GET", "HEAD", "PUT", "DELETE", "OPTIONS"};
@@ -141,7 +126,7 @@ class Client final : public Transport {
     if (url.scheme != "unix") prefix_ = url.path;
     if (options_.proxy && url.scheme == "http") prefix_ = "http://" + host_ + prefix_;
     if (options_.proxy && !options_.proxy->userinfo.empty()) {
-      proxy_authorization_ = "Basic " + base64(options_.proxy->userinfo);
+      proxy_authorization_ = "Basic " + base64_encode(options_.proxy->userinfo);
     }
   }
 

@@ -13,6 +13,8 @@
 #include <iterator>
 #include <optional>
 
+#include "base/base64.hpp"
+#include "base/time.hpp"
 #include "json/value.hpp"
 #include "slurm/error.hpp"
 
@@ -23,19 +25,11 @@ namespace {
 constexpr std::size_t kMaxToken = 64 * 1024;
 
 std::string base64url(std::string_view bytes) {
-  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');
-  const int length =
-      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
-                      reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
-  text.resize(static_cast<std::size_t>(length));
+  std::string text = base64_encode(bytes);
   std::ranges::replace(text, '+', '-');
   std::ranges::replace(text, '/', '_');
   while (text.ends_with('=')) text.pop_back();
   return text;
-}
-
-std::int64_t epoch(WallTime time) {
-  return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
 }
 
 [[noreturn]] void fail(const std::string& sentence) {
@@ -147,8 +141,8 @@ TokenSource key_token(const Clock& clock, std::string key, std::string user, Dur
 
 std::string sign_token(const std::string& key, const std::string& user, WallTime issued, Duration lifetime) {
   if (key.empty()) fail("the Slurm JWT key is empty; give the bytes of jwt_hs256.key");
-  const std::int64_t iat = epoch(issued);
-  const std::int64_t exp = epoch(issued + lifetime);
+  const std::int64_t iat = epoch_seconds(issued);
+  const std::int64_t exp = epoch_seconds(issued + lifetime);
   const std::string head = R"({"alg":"HS256","typ":"JWT"})";
   const std::string claims = json::dump(json::Object{{"iat", iat}, {"exp", exp}, {"sun", user}});
   std::string token = base64url(head) + '.' + base64url(claims);

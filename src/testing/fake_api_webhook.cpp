@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "base/base64.hpp"
 #include "json/patch.hpp"
-#include "kube/base64.hpp"
 
 namespace bascule::testing {
 
@@ -57,7 +57,7 @@ void take_answer(const Webhook& hook, const std::string& uid, const std::string&
   const std::string_view patch = json::string_at(answer, {"response", "patch"});
   if (patch.empty()) return;
   if (!hook.mutating) throw std::runtime_error("a validating webhook must not patch");
-  const auto text = kube::base64_decode(patch);
+  const auto text = base64_decode(patch);
   if (!text) throw std::runtime_error("the patch is not base64");
   json::apply_patch(admission.object, json::parse(*text));
 }

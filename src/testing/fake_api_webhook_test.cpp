@@ -1,6 +1,6 @@
 #include "testing/fake_api_webhook.hpp"
 
-#include "kube/base64.hpp"
+#include "base/base64.hpp"
 #include "testing/fake_api_test.hpp"
 
 namespace bascule::testing {
@@ -15,7 +15,7 @@ Task<net::ServerResponse> label(const net::ServerRequest& request) {
     response["allowed"] = false;
     response["status"] = Object{{"code", 403}, {"message", "not this one"}};
   } else if (request.target.starts_with("/mutate")) {
-    response["patch"] = kube::base64_encode(R"([{"op":"add","path":"/metadata/labels","value":{"by":"webhook"}}])");
+    response["patch"] = base64_encode(R"([{"op":"add","path":"/metadata/labels","value":{"by":"webhook"}}])");
     response["patchType"] = "JSONPatch";
   }
   co_return json_response(

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/time.hpp"
 #include "slurm/hostlist.hpp"
 
 namespace bascule::testing {
@@ -14,10 +15,6 @@ namespace {
 using slurm::JobState;
 using slurm::NodeFlag;
 using slurm::NodeState;
-
-std::int64_t seconds(WallTime time) {
-  return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
-}
 
 std::unexpected<SlurmNo> no(std::int32_t number, std::string name) {
   return std::unexpected(SlurmNo{number, std::move(name)});
@@ -114,10 +111,10 @@ SlurmModel::SlurmModel(WallTime now, SlurmModelOptions options) : options_(std::
 // --- small state -----------------------------------------------------------------------------------------------------
 
 void SlurmModel::touch_jobs(WallTime now) {
-  last_job_update_ = seconds(now);
+  last_job_update_ = epoch_seconds(now);
 }
 void SlurmModel::touch_nodes(WallTime now) {
-  last_node_update_ = seconds(now);
+  last_node_update_ = epoch_seconds(now);
 }
 void SlurmModel::want_schedule(WallTime now) {
   if (!schedule_at_) schedule_at_ = now + options_.schedule_delay;
@@ -268,7 +265,7 @@ std::expected<void, SlurmNo> SlurmModel::update_node(WallTime now, const std::st
   if (change.reason && (view.states.has(NodeFlag::kDrain) || view.states.base == NodeState::kDown)) {
     view.reason = *change.reason;
     view.reason_set_by = "root";
-    view.reason_time = seconds(now);
+    view.reason_time = epoch_seconds(now);
   }
   if (change.comment) view.comment = *change.comment;
   if (change.extra) view.extra = *change.extra;
@@ -346,7 +343,7 @@ std::expected<JobId, SlurmNo> SlurmModel::submit(WallTime now, slurm::JobDescrip
   view.time_limit = record.asked.time_limit.value_or(slurm::kInfinite);
   view.states.base = JobState::kPending;
   view.state_reason = view.hold ? "JobHeldUser" : "None";
-  view.submit_time = seconds(now);
+  view.submit_time = epoch_seconds(now);
   const JobId id = view.id;
   jobs_.emplace(id.value, std::move(record));
   touch_jobs(now);
@@ -410,7 +407,7 @@ std::expected<void, SlurmNo> SlurmModel::update_job(WallTime now, JobId id, cons
     std::erase_if(ends_, [id](const auto& end) { return end.second == id.value; });
     if (to.time_limit != slurm::kInfinite) {
       const WallTime end = changed.started + std::chrono::minutes(*to.time_limit);
-      to.end_time = seconds(end);
+      to.end_time = epoch_seconds(end);
       ends_.emplace(end, id.value);
     }
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/time.hpp"
 #include "slurm/hostlist.hpp"
 #include "testing/fake_slurm_model.hpp"
 
@@ -13,10 +14,6 @@ namespace {
 using slurm::JobState;
 using slurm::NodeFlag;
 using slurm::NodeState;
-
-std::int64_t seconds(WallTime time) {
-  return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
-}
 
 std::uint32_t cpus_of(const slurm::JobDescription& job) {
   return std::max(1u, job.tasks_per_node.value_or(1)) * std::max(1u, job.cpus_per_task.value_or(1));
@@ -178,13 +175,13 @@ void SlurmModel::start(WallTime now, JobRecord& job, const std::vector<NodeRecor
   view.nodes = slurm::format_hostlist(names);
   view.states.base = JobState::kRunning;
   view.state_reason = "None";
-  view.start_time = seconds(now);
+  view.start_time = epoch_seconds(now);
   view.end_time = 0;
   job.started = now;
   std::optional<WallTime> end;
   if (view.time_limit && *view.time_limit != slurm::kInfinite) {
     end = now + std::chrono::minutes(*view.time_limit);
-    view.end_time = seconds(*end);
+    view.end_time = epoch_seconds(*end);
   }
   if (job.runs_for) end = end ? std::min(*end, now + *job.runs_for) : now + *job.runs_for;
   if (end) ends_.emplace(*end, view.id.value);
@@ -211,7 +208,7 @@ void SlurmModel::finish(WallTime now, JobRecord& job, slurm::JobState state, std
   release(job);
   view.states.base = state;
   view.state_reason = std::move(reason);
-  view.end_time = seconds(now);
+  view.end_time = epoch_seconds(now);
   if (view.start_time == 0) view.start_time = view.end_time;
   view.gres_detail.clear();
   job.ended = now;

@@ -1,8 +1,8 @@
-#include "kube/base64.hpp"
+#include "base/base64.hpp"
 
 #include <cstdint>
 
-namespace bascule::kube {
+namespace bascule {
 
 namespace {
 
@@ -56,4 +56,4 @@ std::optional<std::string> base64_decode(std::string_view text) {
   return out;
 }
 
-}  // namespace bascule::kube
+}  // namespace bascule

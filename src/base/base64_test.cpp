@@ -1,0 +1,20 @@
+#include "base/base64.hpp"
+
+#include <gtest/gtest.h>
+
+namespace bascule {
+namespace {
+
+TEST(Base64, there_and_back) {
+  std::string bytes;
+  for (int i = 0; i < 70; ++i) {
+    EXPECT_EQ(base64_decode(base64_encode(bytes)), bytes);
+    bytes += static_cast<char>(i * 37);
+  }
+  EXPECT_EQ(base64_encode("any carnal pleas"), "YW55IGNhcm5hbCBwbGVhcw==");
+  EXPECT_EQ(base64_decode("YW55\nIGNh\n"), "any ca");
+  for (const char* bad : {"A", "A===", "AA=A", "AAA", "====", "A*AA", "-_AA"}) EXPECT_FALSE(base64_decode(bad)) << bad;
+}
+
+}  // namespace
+}  // namespace bascule
