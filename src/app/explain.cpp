@@ -43,19 +43,8 @@ int run_explain(const ExplainOptions& options) {
                               {.user_agent = "bascule-explain/" BASCULE_VERSION});
   const NamespacedName key = key_of(options, connection.default_namespace());
   Facts facts;
-  std::exception_ptr error;
-  Gate gate(loop);
-  spawn(gate, [](Task<> task, std::exception_ptr& failure, net::IoLoop& l) -> Task<> {
-    try {
-      co_await std::move(task);
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    l.quit();
-  }(fetch(connection.client(), key, facts), error, loop));
-  loop.run();
   try {
-    if (error) std::rethrow_exception(error);
+    run_to_end(loop, fetch(connection.client(), key, facts));
   } catch (const kube::NotFound&) {
     std::cerr << "bascule: there is no pod " << key.str() << "; -n chooses the namespace\n";
     return 1;

@@ -76,6 +76,21 @@ std::optional<net::ServerOptions> parse_address(const std::string& text, const s
   return options;
 }
 
+void run_to_end(net::IoLoop& loop, Task<> task) {
+  Gate gate(loop);
+  std::exception_ptr error;
+  spawn(gate, [](net::IoLoop& l, Task<> work, std::exception_ptr& failure) -> Task<> {
+    try {
+      co_await std::move(work);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    l.quit();
+  }(loop, std::move(task), error));
+  loop.run();
+  if (error) std::rethrow_exception(error);
+}
+
 Process::Process(const ServeOptions& options, std::string name)
     : options_(options), name_(std::move(name)), instance_(environment("POD_NAME", host_name())) {
   log::configure(level_of(options_.log_level), format_of(options_.log_format));
@@ -134,18 +149,7 @@ int Process::run(const std::string& lease, bool elect, std::vector<runtime::Name
     log::info("stopping", {{"process", name_}});
     stop_.request_stop();
   });
-  Gate gate(loop_);
-  std::exception_ptr error;
-  spawn(gate, [](Process& self, Task<> task, std::exception_ptr& failure) -> Task<> {
-    try {
-      co_await std::move(task);
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    self.loop_.quit();
-  }(*this, main(lease, elect, std::move(ready), std::move(work)), error));
-  loop_.run();
-  if (error) std::rethrow_exception(error);
+  run_to_end(loop_, main(lease, elect, std::move(ready), std::move(work)));
   log::info("stopped", {{"process", name_}, {"status", status_}});
   return status_;
 }

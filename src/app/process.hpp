@@ -61,6 +61,9 @@ class Process final {
   int status_ = 0;
 };
 
+// Runs the loop until the task has ended; rethrows what it threw.
+void run_to_end(net::IoLoop& loop, Task<> task);
+
 // ":8080", "0.0.0.0:8080", "[::1]:8080"; nullopt for "0". Throws UsageError naming the flag.
 std::optional<net::ServerOptions> parse_address(const std::string& text, const std::string& flag);
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "bridge/names.hpp"
 #include "json/value.hpp"
 
 namespace bascule::bridge {
@@ -123,7 +124,7 @@ std::string misfit(const PodConstraints& constraints, const kube::Node& node, Wh
   }
   for (const auto& [name, quantity] : constraints.requests) {
     // Classes of devices handed out by DRA are not in allocatable; Slurm counts them as GRES.
-    if (name.view().starts_with("deviceclass.resource.kubernetes.io/")) continue;
+    if (name.view().starts_with(names::kDeviceClassPrefix)) continue;
     if (quantity > kube::amount(node.allocatable, name.view())) return "is too small: " + std::string(name.view());
   }
   return {};

@@ -23,7 +23,7 @@ bool is_idle(const slurm::Node& node) {
 // One planning step over one node; what it decides is in `plan_`.
 class Planner final {
  public:
-  Planner(const Config& config, const NodeIdentity& self, const NodeSides& sides, NodeMemory& memory, TimePoint now)
+  Planner(const Config& config, const Identity& self, const NodeSides& sides, NodeMemory& memory, TimePoint now)
       : config_(config), self_(self), sides_(sides), memory_(memory), now_(now) {
     if (sides.nodes.size() == 1) kube_ = sides.nodes.front().get();
     slurm_ = sides.slurm.get();
@@ -370,7 +370,7 @@ class Planner final {
   }
 
   const Config& config_;
-  const NodeIdentity& self_;
+  const Identity& self_;
   const NodeSides& sides_;
   NodeMemory& memory_;
   TimePoint now_;
@@ -382,7 +382,7 @@ class Planner final {
 
 }  // namespace
 
-NodePlan plan_node(const Config& config, const NodeIdentity& self, const NodeSides& sides, NodeMemory& memory,
+NodePlan plan_node(const Config& config, const Identity& self, const NodeSides& sides, NodeMemory& memory,
                    TimePoint now) {
   return Planner(config, self, sides, memory, now).run();
 }

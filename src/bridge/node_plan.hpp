@@ -78,12 +78,7 @@ struct NodePlan {
   bool idle() const noexcept { return !acts() && !need_partitions; }
 };
 
-struct NodeIdentity {
-  std::string bridge;
-  std::string cluster;
-};
-
-NodePlan plan_node(const Config& config, const NodeIdentity& self, const NodeSides& sides, NodeMemory& memory,
+NodePlan plan_node(const Config& config, const Identity& self, const NodeSides& sides, NodeMemory& memory,
                    TimePoint now);
 
 }  // namespace bascule::bridge

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-const NodeIdentity kSelf{"slurm-bridge-scheduler", "c1"};
+const Identity kSelf{"slurm-bridge-scheduler", "c1"};
 
 // What a test says of a Kubernetes node.
 struct Kube {

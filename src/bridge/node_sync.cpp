@@ -53,7 +53,7 @@ bool is_reshaping(const slurm::Node& node) {
 }  // namespace
 
 struct NodeSync::Impl {
-  Impl(Parts p, const Config& c, NodeIdentity s, std::size_t workers)
+  Impl(Parts p, const Config& c, Identity s, std::size_t workers)
       : parts(p),
         loop(p.kube.loop()),
         config(c),
@@ -80,7 +80,7 @@ struct NodeSync::Impl {
   Parts parts;
   Loop& loop;
   const Config& config;
-  NodeIdentity self;
+  Identity self;
   runtime::Controller controller;
   std::map<std::string, std::vector<NodePtr>> by_slurm_name;
   std::map<std::string, NodeMemory> memory;
@@ -251,7 +251,7 @@ struct NodeSync::Impl {
   }
 };
 
-NodeSync::NodeSync(Parts parts, const Config& config, NodeIdentity self, std::size_t workers)
+NodeSync::NodeSync(Parts parts, const Config& config, Identity self, std::size_t workers)
     : impl_(std::make_unique<Impl>(parts, config, std::move(self), workers)) {}
 NodeSync::~NodeSync() = default;
 void NodeSync::start() {

@@ -27,7 +27,7 @@ class NodeSync final {
     runtime::Metrics* metrics;
   };
   // All of `parts` and `config` outlive this.
-  NodeSync(Parts parts, const Config& config, NodeIdentity self, std::size_t workers);
+  NodeSync(Parts parts, const Config& config, Identity self, std::size_t workers);
   ~NodeSync();
   void start();  // once the informer is synced and the mirror started
   Task<> stop();

@@ -1,5 +1,7 @@
 #include "bridge/node_usage.hpp"
 
+#include "bridge/names.hpp"
+
 namespace bascule::bridge {
 
 namespace {
@@ -47,7 +49,7 @@ std::string NodeUsage::shortage(const kube::Pod& pod, const kube::Node& node) co
   const Quantity limit = kube::amount(node.allocatable, "pods");
   if (limit < Quantity(sum.pods + 1)) return "pods (limit " + limit.str() + ")";
   for (const auto& [name, quantity] : pod.requests) {
-    if (name.view().starts_with("deviceclass.resource.kubernetes.io/")) continue;
+    if (name.view().starts_with(names::kDeviceClassPrefix)) continue;
     const auto used = sum.amounts.find(std::string(name.view()));
     const Quantity total = used == sum.amounts.end() ? quantity : used->second + quantity;
     if (total > kube::amount(node.allocatable, name.view())) return std::string(name.view());

@@ -51,13 +51,8 @@ struct PodSync::Impl {
   }
 
   PodSyncView view_of(const Uid& unit) const {
-    PodSyncView view{unit,
-                     index.pods(unit),
-                     index.jobs(unit, parts.mirror),
-                     {},
-                     index.highest_job(),
-                     parts.mirror.synced(),
-                     parts.mirror.reachable()};
+    PodSyncView view{unit, index.pods(unit),    index.jobs(unit, parts.mirror),
+                     {},   index.highest_job(), parts.mirror.synced()};
     for (const PodPtr& pod : view.pods) {
       if (const JobId id = label_of(*pod)) view.labelled[id] = {parts.mirror.knowledge(id), parts.mirror.job(id)};
     }

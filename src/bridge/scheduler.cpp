@@ -99,7 +99,6 @@ struct Scheduler::Impl {
       table.on_node(before, after);
       nodes_changed();
     });
-    jobs.on_change([](const auto&, const auto&) {});
     mirror.on_job([this](const slurm::ClusterMirror::JobChange& change) {
       index->on_job(change);
       if (!was_synced && mirror.synced()) all_again();
@@ -127,7 +126,9 @@ struct Scheduler::Impl {
   }
 
   Task<runtime::Result> reconcile(Uid unit, std::stop_token stop) {
-    UnitView view{unit, index->pods(unit), std::nullopt, {}, index->jobs(unit, mirror)};
+    UnitView view;
+    view.uid = unit;
+    view.pods = index->pods(unit);
     if (view.pods.empty()) {
       memory.erase(unit);  // what is left of its jobs is the pod sync's
       wait_for_nodes.erase(unit);
@@ -142,9 +143,9 @@ struct Scheduler::Impl {
         view.root_problem = std::get<std::string>(root);
       }
       view.pods = index->pods(unit);  // what changed meanwhile
-      view.jobs = index->jobs(unit, mirror);
       view.labelled = labelled(view);
     }
+    view.jobs = index->jobs(unit, mirror);
     Memory& mind = memory[unit];
     const UnitPlan plan = plan_unit(options.config, self, view, slurm_view(), table, mind, loop.now(), loop.wall());
     if (plan.waits_for_nodes) wait_for_nodes.insert(unit);
@@ -179,7 +180,7 @@ struct Scheduler::Impl {
       controller->add(unit.str());
     }
     for (const UnitPlan::Bind& bind : plan.binds) co_await bind_pod(bind, unit, stop);
-    if (plan.need_full) mirror.poke();
+    if (plan.look_soon) mirror.poke();
   }
 
   Task<> submit(slurm::JobDescription description, Uid unit, std::stop_token stop) {
@@ -204,7 +205,7 @@ struct Scheduler::Impl {
     controller->add_first(unit.str());
     if (!job.id) co_return;
     memory[unit].failures = 0;
-    count("bascule_bridge_submits_total", {{"result", "accepted"}});
+    count_submit("accepted");
     log::info("job submitted", {{"job", job.id}, {"unit", unit.str()}});
     job.states.base = slurm::JobState::kPending;
     job.admin_comment = comment;
@@ -225,7 +226,7 @@ struct Scheduler::Impl {
     mind.hold_why = why;
     mind.submitting = false;
     if (doubtful) mind.doubt = loop.now();
-    count("bascule_bridge_submits_total", {{"result", doubtful ? "unknown" : "refused"}});
+    count_submit(doubtful ? "unknown" : "refused");
     log::limited(log::Level::kWarning, 1s, "job not submitted", {{"unit", unit.str()}, {"why", why}});
   }
 
@@ -290,7 +291,7 @@ struct Scheduler::Impl {
       controller->add_after(unit.str(), 1s);
       co_return;
     }
-    count("bascule_bridge_binds_total", {});
+    if (metrics != nullptr) metrics->add("bascule_bridge_binds_total", "Pods bound", {});
     log::info("pod bound", {{"pod", bind.pod->meta.key}, {"node", node}, {"job", bind.job}});
     events.record(
         reference_to(*bind.pod), kube::EventType::kNormal, "Scheduled", "Binding",
@@ -330,20 +331,16 @@ struct Scheduler::Impl {
     }
   }
 
-  void count(std::string_view name, const runtime::Labels& labels) {
+  void count_submit(std::string_view result) {
     if (metrics == nullptr) return;
-    metrics->add(name, name.starts_with("bascule_bridge_submits") ? "Jobs submitted to Slurm, by result" : "Pods bound",
-                 labels);
+    metrics->add("bascule_bridge_submits_total", "Jobs submitted to Slurm, by result",
+                 {{"result", std::string(result)}});
   }
 };
 
 Scheduler::Scheduler(kube::Client& kube, slurm::Client& slurm, SchedulerOptions options, runtime::Metrics* metrics)
     : impl_(std::make_unique<Impl>(kube, slurm, std::move(options), metrics)) {}
 Scheduler::~Scheduler() = default;
-
-bool Scheduler::ready() const noexcept {
-  return impl_->pods.synced() && impl_->nodes.synced() && impl_->jobs.synced();
-}
 
 Task<> Scheduler::run(std::stop_token stop) {
   Impl& self = *impl_;

@@ -32,7 +32,6 @@ class Scheduler final {
 
   // Works until `stop`, then ends what is under way and returns. Run only while leading.
   Task<> run(std::stop_token stop);
-  bool ready() const noexcept;  // caches synced, Slurm's tables in
 
  private:
   struct Impl;

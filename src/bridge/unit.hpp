@@ -14,6 +14,12 @@ namespace bascule::bridge {
 using PodPtr = std::shared_ptr<const kube::Pod>;
 using NodePtr = std::shared_ptr<const kube::Node>;
 
+// Which bridge of which cluster we are: what job records and node marks carry.
+struct Identity {
+  std::string bridge;   // scheduler name
+  std::string cluster;  // uid of the namespace kube-system
+};
+
 // The object whose annotations count, found by the owner walk; the pod itself when nobody owns it.
 struct Root {
   std::string api_version = "v1";

@@ -104,7 +104,7 @@ class Planner final {
     }
     if (unit_.labelled == slurm::Knowledge::kUnknown) {
       wake_at(now_ + 5s);
-      plan_.need_full = true;
+      plan_.look_soon = true;
       return wait("SlurmUnknown", "the state of the Slurm job named by the pod's label is not known yet");
     }
     if (unit_.labelled == slurm::Knowledge::kPresent) {
@@ -133,7 +133,7 @@ class Planner final {
       return true;
     }
     const TimePoint sure = *memory_.doubt + kDoubtSettles;
-    plan_.need_full = now_ >= sure;
+    plan_.look_soon = now_ >= sure;
     wake_at(std::max(sure, now_ + 1s));
     wait("SubmitInDoubt",
          "Slurm did not answer the submit; looking whether the job exists before another is submitted");

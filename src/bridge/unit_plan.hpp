@@ -118,15 +118,10 @@ struct UnitPlan {
   std::vector<Mark> marks;
   std::vector<Bind> binds;
   std::optional<JobId> confirm;  // ask slurmctld about this job before anything is bound
-  bool need_full = false;        // ask for a full table
+  bool look_soon = false;        // what is known of Slurm is not enough: the mirror should look again
   std::optional<Waiting> waiting;
   std::optional<TimePoint> wake;  // plan again at this time at the latest
   bool waits_for_nodes = false;   // plan again when nodes change
-};
-
-struct Identity {
-  std::string bridge;   // scheduler name
-  std::string cluster;  // uid of kube-system
 };
 
 // May change `memory` only in misfit_since, doubt (settled) and what has been seen back.
