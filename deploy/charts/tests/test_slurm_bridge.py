@@ -1,78 +1,25 @@
-"""Charts as text: golden renderings and what must hold of them. UPDATE_GOLDEN=1 writes the golden files anew."""
+"""The chart slurm-bridge: golden renderings and what must hold of them."""
 import base64
 import json
-import os
-import pathlib
 import re
-import shutil
-import subprocess
 
 import pytest
 import yaml
 
-HERE = pathlib.Path(__file__).parent
-CHART = HERE.parent / "slurm-bridge"
-CACHE = pathlib.Path.home() / ".cache/devcluster/bin/helm"
-HELM = shutil.which("helm") or (str(CACHE) if CACHE.exists() else None)
-pytestmark = pytest.mark.skipif(HELM is None, reason="no helm (tools/devcluster builds one)")
+from helm import Chart, container, find, needs_helm, objects, value_files, without_certificates
+
+pytestmark = needs_helm
+CHART = Chart("slurm-bridge")
+render, refused = CHART.render, CHART.refused
 
 
-def helm(*args):
-    return subprocess.run([HELM, *args], capture_output=True, text=True)
-
-
-def render(*sets, files=()):
-    args = ["template", "test-release", str(CHART), "-n", "test-namespace", "--kube-version", "1.34.0"]
-    for one in sets:
-        args += ["--set-json", one]
-    for one in files:
-        args += ["-f", str(one)]
-    done = helm(*args)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def refused(*sets):
-    args = ["template", "t", str(CHART), "--kube-version", "1.34.0"]
-    for one in sets:
-        args += ["--set-json", one]
-    done = helm(*args)
-    assert done.returncode != 0, "was accepted: " + " ".join(sets)
-    return done.stderr
-
-
-def objects(text):
-    return [one for one in yaml.safe_load_all(text) if one]
-
-
-def find(text, kind, name):
-    found = [o for o in objects(text) if o["kind"] == kind and o["metadata"]["name"] == name]
-    assert len(found) == 1, f"{kind} {name}: {len(found)}"
-    return found[0]
-
-
-def container(text, name):
-    return find(text, "Deployment", name)["spec"]["template"]["spec"]["containers"][0]
-
-
-def stable(text):
-    """Certificates are new in every rendering without a cluster."""
-    text = re.sub(r"(ca\.crt|tls\.crt|tls\.key|caBundle): \S+", r"\1: (generated)", text)
-    return text
-
-
-@pytest.mark.parametrize("values", sorted((HERE / "values").glob("*.yaml")), ids=lambda p: p.stem)
+@value_files("slurm-bridge")
 def test_golden(values):
-    golden = HERE / "golden" / values.name
-    got = stable(render(files=[values]))
-    if os.environ.get("UPDATE_GOLDEN"):
-        golden.write_text(got)
-    assert got == golden.read_text(), f"differs from {golden}; UPDATE_GOLDEN=1 if that is meant"
+    CHART.matches_golden(values, without_certificates)
 
 
 def test_lint():
-    done = helm("lint", "--strict", str(CHART))
-    assert done.returncode == 0, done.stdout + done.stderr
+    CHART.lints()
 
 
 def test_secrets_reach_only_those_who_call_slurm():

@@ -1,0 +1,195 @@
+"""The charts slurm-operator and slurm-operator-crds. Numbers A.. are weaknesses of the original that are closed."""
+import base64
+import json
+
+import pytest
+import yaml
+
+from helm import HERE, Chart, container, find, needs_helm, objects, value_files, without_certificates
+
+pytestmark = needs_helm
+CHART = Chart("slurm-operator", release="slurm-operator", namespace="slinky")
+render, refused = CHART.render, CHART.refused
+KINDS = ["accounting", "controller", "loginset", "nodeset", "restapi", "token"]
+
+
+def kinds(text, *wanted):
+    return [one for one in objects(text) if one["kind"] in wanted]
+
+
+@value_files("slurm-operator")
+def test_golden(values):
+    CHART.matches_golden(values, without_certificates)
+
+
+def test_lint():
+    CHART.lints()
+    Chart("slurm-operator-crds").lints()
+
+
+def test_resources_come_with_a_chart_of_their_own_or_with_this_one():  # A59
+    for text in (Chart("slurm-operator-crds").render(), render("crds.enabled=true")):
+        made = kinds(text, "CustomResourceDefinition")
+        assert [one["spec"]["names"]["singular"] for one in made] == KINDS
+        assert all(one["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep" for one in made)
+    assert not kinds(render(), "CustomResourceDefinition")
+
+
+def test_arguments_in_their_order():
+    args = container(render(), "slurm-operator")["args"]
+    assert args == ["operator", *(f"--{kind}-workers=4" for kind in KINDS), "--slurmclient-workers=2", "--zap-log-level=info", "--health-addr=:8081",
+                    "--metrics-addr=:8080", "--profile-addr=localhost:6060", "--leader-elect=true", "--leader-elect-namespace=slinky"]
+    args = container(render("operator.metricsPort=0", "operator.profile=true", 'operator.namespaces=" a, ,b"', 'propagatedNodeConditions=["A","B"]'),
+                     "slurm-operator")["args"]
+    assert args[-7:] == ["--metrics-addr=0", "--profile", "--profile-addr=localhost:6060", "--leader-elect=true", "--leader-elect-namespace=slinky",
+                         "--namespaces=a,b", "--propagated-node-conditions=A,B"]
+    args = container(render("operator.metricsPort=9090", "operator.metricsSecure=true"), "slurm-operator")["args"]
+    assert args[10:12] == ["--metrics-addr=:9090", "--metrics-secure"]
+    assert container(render(), "slurm-operator-webhook")["args"] == [
+        "operator-webhook", "--zap-log-level=info", "--server-addr=:9443", "--health-addr=:8081", "--metrics-addr=0"]
+
+
+@pytest.mark.parametrize("port", ['"8O80"', '"08080"', "70000", "false", '""', "-1", '"70000"'])
+def test_ports_are_ports(port):
+    assert "metricsPort" in refused("operator.metricsPort=" + port)
+
+
+def test_mistakes_are_named():
+    for port in ("0", '"0"'):
+        assert "operator.metricsSecure needs a metricsPort other than 0" in refused("operator.metricsPort=" + port, "operator.metricsSecure=true")
+    assert "replcas" in refused("operator.replcas=2")
+    assert "operator.image is empty" in refused('operator.image=""')
+    assert "webhook.image.repository is needed" in refused('webhook.image={"repository":"","tag":"1"}')
+    assert "operator.replicas: more than one needs operator.leaderElection" in refused("operator.replicas=2", "operator.leaderElection=false")
+    assert "timeoutSeconds" in refused("webhook.timeoutSeconds=31")
+
+
+@pytest.mark.parametrize("image,wanted", [
+    ("registry/x:7", "registry/x:7"), ({"repository": "r"}, "r:0.1.0"), ({"repository": "r", "tag": "7"}, "r:7"),
+    ({"repository": "r", "tag": "7", "digest": "sha256:" + "0" * 64}, "r@sha256:" + "0" * 64)])
+def test_images(image, wanted):
+    assert container(render("operator.image=" + json.dumps(image)), "slurm-operator")["image"] == wanted
+
+
+@pytest.mark.parametrize("pdb,replicas,spec", [
+    ({"enabled": False}, 2, None), ({"enabled": True}, 1, None), ({"enabled": True}, 2, {"minAvailable": 1}),
+    ({"enabled": True, "maxUnavailable": 0}, 2, {"maxUnavailable": 0}), ({"enabled": True, "minAvailable": None}, 2, {"minAvailable": 1}),
+    ({"enabled": True, "minAvailable": "50%", "maxUnavailable": 1}, 3, {"maxUnavailable": 1})])
+def test_budgets(pdb, replicas, spec):
+    text = render("operator.pdb=" + json.dumps(pdb), f"operator.replicas={replicas}")
+    if spec is None:
+        assert not kinds(text, "PodDisruptionBudget")
+        return
+    got = find(text, "PodDisruptionBudget", "slurm-operator")["spec"]
+    assert got == {**spec, "selector": find(text, "Deployment", "slurm-operator")["spec"]["selector"]}
+
+
+def test_pods_are_locked_down():
+    for name in ("slurm-operator", "slurm-operator-webhook"):
+        pod = find(render(), "Deployment", name)["spec"]["template"]["spec"]
+        assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        security = pod["containers"][0]["securityContext"]
+        assert security["readOnlyRootFilesystem"] and not security["allowPrivilegeEscalation"] and security["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_one_that_leads_or_none_beside():
+    assert find(render(), "Deployment", "slurm-operator")["spec"]["strategy"] == {"type": "RollingUpdate"}
+    alone = render("operator.leaderElection=false")
+    assert find(alone, "Deployment", "slurm-operator")["spec"]["strategy"] == {"type": "Recreate"}
+    assert not [one for one in kinds(alone, "Role") if "leases" in json.dumps(one)]
+
+
+def test_selectors_hold_through_an_upgrade():  # A57
+    text = render()
+    for name in ("slurm-operator", "slurm-operator-webhook"):
+        selector = find(text, "Service", name)["spec"]["selector"]
+        assert selector == find(text, "Deployment", name)["spec"]["selector"]["matchLabels"]
+        assert set(selector) == {"app.kubernetes.io/name", "app.kubernetes.io/instance"}
+
+
+@pytest.mark.parametrize("account,name", [({"create": True, "name": ""}, "slurm-operator-webhook"), ({"create": True, "name": "mine"}, "mine"),
+                                          ({"create": False, "name": "theirs"}, "theirs"), ({"create": False, "name": ""}, "default")])
+def test_roles_reach_the_account_whatever_its_name(account, name):  # A56, A57
+    text = render("webhook.serviceAccount=" + json.dumps(account))
+    assert find(text, "Deployment", "slurm-operator-webhook")["spec"]["template"]["spec"]["serviceAccountName"] == name
+    assert bool([one for one in kinds(text, "ServiceAccount") if one["metadata"]["name"] == name]) == account["create"]
+    bindings = [one for one in kinds(text, "ClusterRoleBinding") if one["metadata"]["name"].startswith("slurm-operator-webhook")]
+    assert len(bindings) == 2
+    for one in bindings:
+        assert one["subjects"] == [{"kind": "ServiceAccount", "name": name, "namespace": "slinky"}]
+        assert find(text, "ClusterRole", one["roleRef"]["name"])
+
+
+def test_rights_end_at_the_namespaces_given():  # A52
+    text = render('operator.namespaces="a,b"', 'webhook.namespaces="a"')
+    for role in kinds(text, "ClusterRole"):
+        assert not [rule for rule in role["rules"] if set(rule["resources"]) - {"nodes"}], role["metadata"]["name"]
+    for namespace in ("a", "b"):
+        (role,) = [one for one in kinds(text, "Role") if one["metadata"]["namespace"] == namespace and one["metadata"]["name"] == "slurm-operator-objects"]
+        assert ["configmaps", "persistentvolumeclaims", "pods", "secrets", "services"] in [rule["resources"] for rule in role["rules"]]
+        assert [one for one in kinds(text, "RoleBinding") if one["metadata"]["namespace"] == namespace and one["roleRef"]["name"] == role["metadata"]["name"]]
+
+
+def test_webhook_has_only_the_rights_it_needs():
+    def rules(text):
+        return [rule for role in kinds(text, "ClusterRole") if role["metadata"]["name"].startswith("slurm-operator-webhook") for rule in role["rules"]]
+    assert rules(render()) == [{"apiGroups": [""], "resources": ["configmaps", "persistentvolumeclaims"], "verbs": ["get"]}]
+    assert {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "patch"]} in rules(render("webhook.podsBinding=true"))
+
+
+def test_metrics_reader_only_with_secure_metrics():
+    assert not [one for one in kinds(render(), "ClusterRole") if "metrics" in one["metadata"]["name"]]
+    secure = render("operator.metricsSecure=true")
+    assert find(secure, "ClusterRole", "slurm-operator-metrics-reader")["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+    assert not [one for one in kinds(render("operator.metricsSecure=true", "operator.enabled=false"), "ClusterRole") if "metrics" in one["metadata"]["name"]]
+
+
+def test_what_the_webhook_sees():
+    text = render('webhook.namespaces="a, b"', "webhook.podsBinding=true", "webhook.timeoutSeconds=3", 'webhook.validating.failurePolicy="Ignore"',
+                  'webhook.mutating.matchConditions=[{"name":"x","expression":"true"}]')
+    hooks = find(text, "ValidatingWebhookConfiguration", "slurm-operator-webhook")["webhooks"]
+    assert [hook["name"] for hook in hooks] == [kind + "-v1beta1.kb.io" for kind in KINDS]
+    for hook, kind in zip(hooks, KINDS):
+        assert hook["clientConfig"]["service"]["path"] == "/validate-slinky-slurm-net-v1beta1-" + kind
+        assert hook["failurePolicy"] == "Ignore" and hook["timeoutSeconds"] == 3 and "matchConditions" not in hook
+        assert [one["values"] for one in hook["namespaceSelector"]["matchExpressions"]] == [["a", "b"], ["kube-system", "kube-public", "kube-node-lease"]]
+    (hook,) = find(text, "MutatingWebhookConfiguration", "slurm-operator-webhook")["webhooks"]
+    assert hook["failurePolicy"] == "Ignore" and hook["timeoutSeconds"] == 3 and hook["matchConditions"]
+    assert hook["namespaceSelector"]["matchExpressions"][1]["values"][-1] == "slinky"
+    assert not kinds(render(), "MutatingWebhookConfiguration")
+    own = find(render('webhook.validating.namespaceSelector={"matchLabels":{"a":"b"}}'), "ValidatingWebhookConfiguration", "slurm-operator-webhook")
+    assert own["webhooks"][0]["namespaceSelector"] == {"matchLabels": {"a": "b"}}
+
+
+def test_certificates():
+    text = render()
+    assert len([one for one in objects(text) if one["apiVersion"] == "cert-manager.io/v1"]) == 4
+    hooks = find(text, "ValidatingWebhookConfiguration", "slurm-operator-webhook")
+    assert hooks["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] == "slinky/slurm-operator-webhook"
+    assert not [hook for hook in hooks["webhooks"] if "caBundle" in hook["clientConfig"]]
+    text = render("certManager.enabled=false")
+    secret = find(text, "Secret", "slurm-operator-webhook-ca")
+    assert all(base64.b64decode(secret["data"][key]).startswith(b"-----BEGIN") for key in ("ca.crt", "tls.crt", "tls.key"))
+    hooks = find(text, "ValidatingWebhookConfiguration", "slurm-operator-webhook")["webhooks"]
+    assert [hook["clientConfig"]["caBundle"] for hook in hooks] == [secret["data"]["ca.crt"]] * 6
+
+
+def test_parts_can_be_left_out():
+    assert not [one for one in objects(render("webhook.enabled=false")) if "webhook" in one["metadata"]["name"]]
+    text = render("operator.enabled=false")
+    assert [one["metadata"]["name"] for one in kinds(text, "Deployment")] == ["slurm-operator-webhook"]
+
+
+def test_names():
+    assert find(Chart("slurm-operator", release="r").render(), "Deployment", "r-slurm-operator")
+    assert find(render('fullnameOverride="x"', 'namespaceOverride="y"'), "Deployment", "x-webhook")["metadata"]["namespace"] == "y"
+
+
+@pytest.mark.parametrize("values", [None, "full"])
+def test_a_real_api_server_takes_it(cluster, values):
+    files = [HERE / "values/slurm-operator" / f"{values}.yaml"] if values else []
+    text = render(files=files)
+    for name in ("slinky", "slurm", "other"):
+        cluster.kubectl("create", "namespace", name)
+    known = [one for one in objects(text) if not one["apiVersion"].startswith("cert-manager.io/")]
+    assert cluster.apply(yaml.safe_dump_all(known), "--dry-run=server") is None
