@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <list>
 #include <memory>
 #include <stop_token>
 #include <vector>
@@ -12,6 +13,10 @@
 #include "base/task.hpp"
 
 namespace bascule {
+
+namespace detail {
+struct Wake;
+}
 
 // Counts the background work of an owner. The owner closes it and waits before it dies; a destructor with work left
 // aborts.
@@ -45,7 +50,7 @@ class Gate final {
 
   // An empty holder when the gate is closed.
   Holder enter() noexcept;
-  // Lets nobody new in and returns once everybody has left. At most one caller.
+  // Lets nobody new in and returns once everybody has left. At most one caller waits.
   Task<> close();
   bool closed() const noexcept { return closed_; }
   std::size_t count() const noexcept { return count_; }
@@ -54,7 +59,7 @@ class Gate final {
   Loop& loop_;
   std::size_t count_ = 0;
   bool closed_ = false;
-  std::coroutine_handle<> closer_ = nullptr;
+  std::shared_ptr<detail::Wake> closer_;
 };
 
 // Runs a task in the background until its end, inside `gate`; dropped if the gate is closed. It starts inside this
@@ -66,7 +71,8 @@ Task<bool> sleep_until(Loop& loop, TimePoint when, std::stop_token stop);
 Task<bool> sleep_for(Loop& loop, Duration duration, std::stop_token stop);
 
 // A bell: wait() returns true after the next notify() (one notify wakes all who wait), false when stopped or at
-// `deadline`.
+// `deadline`. It may die as soon as all who wait are to be resumed (notified, stopped, out of time); they need not have
+// run yet.
 class Bell final {
  public:
   explicit Bell(Loop& loop) noexcept : loop_(loop) {}
@@ -78,12 +84,12 @@ class Bell final {
   Task<bool> wait(std::stop_token stop, TimePoint deadline = TimePoint::max());
 
  private:
-  struct Waiter;
   Loop& loop_;
-  std::vector<std::shared_ptr<Waiter>> waiters_;
+  std::list<std::shared_ptr<detail::Wake>> waiters_;
 };
 
-// At most `limit` holders at once, first come first served.
+// At most `limit` holders at once, first come first served. A permit that comes free goes to the first in line, who
+// alone is woken. Dies only after its permits and those who wait for one.
 class Semaphore final {
  public:
   class Permit final {
@@ -107,19 +113,23 @@ class Semaphore final {
     Semaphore* owner_ = nullptr;
   };
 
-  Semaphore(Loop& loop, std::size_t limit) noexcept : bell_(loop), free_(limit) {}
+  Semaphore(Loop& loop, std::size_t limit) noexcept : loop_(loop), limit_(limit), free_(limit) {}
+  Semaphore(const Semaphore&) = delete;
+  Semaphore& operator=(const Semaphore&) = delete;
+  ~Semaphore();
   // An empty permit when stopped or at `deadline`.
   Task<Permit> acquire(std::stop_token stop, TimePoint deadline = TimePoint::max());
 
  private:
-  Bell bell_;
-  std::size_t free_;
-  std::size_t next_ticket_ = 0;
-  std::vector<std::size_t> line_;
+  void give_back() noexcept;
+  Loop& loop_;
+  const std::size_t limit_;
+  std::size_t free_;  // 0 while anybody in line still wants one
+  std::list<std::shared_ptr<detail::Wake>> line_;
 };
 
 // Runs all tasks at once on this loop and returns when all have ended; the first exception (in the order given) is
-// rethrown after that.
+// rethrown after that. Destroyed while it waits, it destroys what has not ended.
 Task<> when_all(Loop& loop, std::vector<Task<>> tasks);
 
 }  // namespace bascule

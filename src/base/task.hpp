@@ -1,8 +1,8 @@
 // Task<T>: a lazy coroutine. Nothing runs until it is awaited or spawned (base/async.hpp); it resumes its awaiter by
 // symmetric transfer, so chains of any length use constant stack.
-// A Task is owned by one place, awaited at most once, and lives on one loop's thread. Destroying a suspended Task
-// destroys its frame; whoever holds a handle into that frame (a timer, a stop callback) must be told first, which the
-// awaitables of base/async.hpp and net do themselves.
+// A Task is owned by one place, awaited or started at most once, and lives on one loop's thread. Destroying a suspended
+// Task destroys its frame; whoever holds a handle into that frame (a timer, a stop callback) must be told first, which
+// the awaitables of base/async.hpp and net do themselves.
 #pragma once
 
 #include <coroutine>
@@ -80,6 +80,10 @@ class [[nodiscard]] Task final {
   ~Task() { reset(); }
 
   explicit operator bool() const noexcept { return handle_ != nullptr; }
+
+  // Begins it with nobody awaiting it: the owner keeps the frame and learns of its end by other means. An exception
+  // that leaves it is lost.
+  void start() const { handle_.resume(); }
 
   auto operator co_await() && noexcept {
     struct Awaiter {
