@@ -212,9 +212,9 @@ Wants wants_of(const std::vector<PodPtr>& pods) {
 
 void apply_wants(const Wants& wants, const Root& root, slurm::JobDescription& job, std::vector<std::string>& faults) {
   job.cpus_per_task = whole_cpus(wants.cpu);
-  if (!job.cpus_per_task) job.cpus_per_task = whole_cpus(kube::amount(root.template_limits, "cpu"));
+  if (!job.cpus_per_task) job.cpus_per_task = whole_cpus(kube::amount(root.fallback_limits, "cpu"));
   job.memory_per_node = whole_mib(wants.memory);
-  if (!job.memory_per_node) job.memory_per_node = whole_mib(kube::amount(root.template_limits, "memory"));
+  if (!job.memory_per_node) job.memory_per_node = whole_mib(kube::amount(root.fallback_limits, "memory"));
   std::string gres;
   for (const auto& [name, count] : wants.gres) {
     const std::string_view type = std::string_view(name).substr(std::min(name.size(), sizeof("gres/gpu:") - 1));
@@ -234,7 +234,9 @@ std::expected<slurm::JobDescription, DescriptionFaults> describe_job(const Confi
   slurm::JobDescription job;
   DescriptionFaults result;
   // Slurm's own default would be the program that submits; people look for their workload's name in squeue.
-  job.name = root.key.name.empty() ? pods.front()->meta.key.name : root.key.name;
+  job.name = !root.job_name.empty()   ? root.job_name
+             : !root.key.name.empty() ? root.key.name
+                                      : pods.front()->meta.key.name;
   if (!config.partition.empty()) job.partition = config.partition;
   if (!config.mcs_label.empty()) job.mcs_label = config.mcs_label;
   job.exclusive = true;

@@ -159,7 +159,7 @@ TEST(Describe, TheLargestOfRequestsLimitsAndPodsCounts) {
 
 TEST(Describe, PodLevelLimitsOfTheTemplateCountWhereThePodsSayNothing) {
   Root job_root = root({});
-  job_root.template_limits = resources({{"cpu", "22"}});
+  job_root.fallback_limits = resources({{"cpu", "22"}});
   const auto job = described(job_root, {pod({{"memory", "1Mi"}})});
   EXPECT_EQ(job.cpus_per_task, 22u);
   EXPECT_EQ(job.memory_per_node, 1u);

@@ -26,6 +26,10 @@ inline constexpr std::string_view kManagedNodeTaint = "slinky.slurm.net/managed-
 
 // Group membership of a pod: the coscheduling PodGroup of that name.
 inline constexpr std::string_view kPodGroup = "scheduling.x-k8s.io/pod-group";
+// ... and what the LeaderWorkerSet controller writes: set, number of the group in it, unique key of the group.
+inline constexpr std::string_view kLwsName = "leaderworkerset.sigs.k8s.io/name";
+inline constexpr std::string_view kLwsGroupIndex = "leaderworkerset.sigs.k8s.io/group-index";
+inline constexpr std::string_view kLwsGroupKey = "leaderworkerset.sigs.k8s.io/group-key";
 // Devices by class (dynamic resource allocation), written as resources of a container.
 inline constexpr std::string_view kDeviceClassPrefix = "deviceclass.resource.kubernetes.io/";
 inline constexpr std::string_view kCpuClass = "dra.cpu";

@@ -36,15 +36,25 @@ void NodeTable::on_slurm_node(const SlurmNodePtr& before, const SlurmNodePtr& af
   if (!before || !after || before->partitions != after->partitions) ++generation_;
 }
 
-const Candidates& NodeTable::candidates(const kube::Pod& pod, const std::string& partition) {
+const Candidates& NodeTable::candidates(const std::vector<PodPtr>& pods, const std::string& partition) {
+  std::map<std::string, const kube::Pod*> kinds;  // members of a gang are mostly alike
+  for (const PodPtr& pod : pods) kinds.emplace(class_of(*pod), pod.get());
+  std::string key = partition;
+  for (const auto& [text, pod] : kinds) {
+    key += '\n';
+    key += text;
+  }
   if (classes_.size() > kMaxClasses) classes_.clear();
-  Class& known = classes_[partition + '\n' + class_of(pod)];
-  if (known.generation != generation_) known = {generation_, look(pod, partition)};
+  Class& known = classes_[key];
+  if (known.generation != generation_) {
+    std::vector<PodConstraints> constraints;
+    for (const auto& [text, pod] : kinds) constraints.push_back(constraints_of(*pod));
+    known = {generation_, look(constraints, partition)};
+  }
   return known.candidates;
 }
 
-Candidates NodeTable::look(const kube::Pod& pod, const std::string& partition) const {
-  const PodConstraints constraints = constraints_of(pod);
+Candidates NodeTable::look(const std::vector<PodConstraints>& constraints, const std::string& partition) const {
   Candidates out;
   std::vector<std::string> excluded;
   std::map<std::string, int> reasons;
@@ -52,8 +62,10 @@ Candidates NodeTable::look(const kube::Pod& pod, const std::string& partition) c
     if (!partition.empty() && std::ranges::find(slurm_node->partitions, partition) == slurm_node->partitions.end())
       continue;
     const auto node = nodes_.find(name);
-    const std::string why = node == nodes_.end() ? "is not a node of this Kubernetes cluster"
-                                                 : misfit(constraints, *node->second, When::kBeforeSubmit);
+    std::string why = node == nodes_.end() ? "is not a node of this Kubernetes cluster" : "";
+    for (const PodConstraints& kind : constraints) {
+      if (why.empty()) why = misfit(kind, *node->second, When::kBeforeSubmit);
+    }
     if (why.empty()) {
       ++out.usable;
     } else {

@@ -24,7 +24,7 @@ class NodeTable final : public NodeView {
   // Grows when something changed that may change an answer of candidates().
   std::uint64_t generation() const noexcept { return generation_; }
 
-  const Candidates& candidates(const kube::Pod& pod, const std::string& partition) override;
+  const Candidates& candidates(const std::vector<PodPtr>& pods, const std::string& partition) override;
   NodePtr by_slurm_name(const std::string& name) const override;
   std::string refusal(const kube::Pod& pod, const kube::Node& node) const override;
 
@@ -33,7 +33,7 @@ class NodeTable final : public NodeView {
     std::uint64_t generation = 0;
     Candidates candidates;
   };
-  Candidates look(const kube::Pod& pod, const std::string& partition) const;
+  Candidates look(const std::vector<PodConstraints>& constraints, const std::string& partition) const;
 
   std::unordered_map<std::string, NodePtr> nodes_;  // by Slurm name
   std::unordered_map<std::string, SlurmNodePtr> slurm_;

@@ -1,11 +1,33 @@
 #include "bridge/owners.hpp"
 
+#include <algorithm>
+
+#include "bridge/names.hpp"
+
 namespace bascule::bridge {
 
 namespace {
 
-constexpr Duration kRemember = std::chrono::minutes(1);
+constexpr Duration kRemember = std::chrono::seconds(30);
 constexpr std::size_t kMaxRemembered = 10'000;
+
+const kube::Resource kWorkloads{"scheduling.k8s.io", "v1alpha2", "workloads", "Workload", true};
+const kube::Resource kJobSets{"jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", true};
+
+const kube::Resource& resource_of(GroupKind kind) {
+  static const kube::Resource workload{"scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", true};
+  static const kube::Resource coscheduling{"scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", true};
+  static const kube::Resource sets{"leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet", true};
+  switch (kind) {
+    case GroupKind::kWorkload:
+      return workload;
+    case GroupKind::kCoscheduling:
+      return coscheduling;
+    case GroupKind::kLeaderWorker:
+      return sets;
+  }
+  return workload;
+}
 
 const kube::Resource* resource_of(const kube::OwnerReference& owner) {
   if (owner.api_version != "apps/v1") return nullptr;
@@ -22,42 +44,166 @@ Root root_from_pod(const kube::Pod& pod) {
   return root;
 }
 
+std::uint32_t count_at(const json::Value& object, json::Path path) {
+  const auto number = json::int_at(object, path);
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(number.value_or(1), 1, 1'000'000));
+}
+
+void read_coscheduling(const json::Value& object, json::Interner& interner, Root& root) {
+  root.gang = Gang{count_at(object, {"spec", "minMember"}), {}};
+  const std::string_view phase = json::string_at(object, {"status", "phase"});
+  if (phase == "Failed" || phase == "Finished") root.gang->closed = "is " + std::string(phase);
+  const json::Object* resources = json::object_at(object, {"spec", "minResources"});
+  if (resources == nullptr) return;
+  for (const auto& [name, amount] : *resources) {
+    const auto quantity = amount.is_string() ? Quantity::parse(json::view(amount.get_string())) : std::nullopt;
+    if (quantity) root.fallback_limits.emplace_back(interner(name), *quantity);
+  }
+  std::ranges::sort(root.fallback_limits, {}, [](const auto& entry) { return entry.first.view(); });
+}
+
+// Later ones win key by key.
+void override_annotations(kube::StringMap& to, const kube::StringMap& from) {
+  for (const auto& entry : from) {
+    const auto key = [](const auto& e) { return e.first.view(); };
+    const auto place = std::ranges::lower_bound(to, entry.first.view(), {}, key);
+    if (place != to.end() && place->first == entry.first) {
+      place->second = entry.second;
+    } else {
+      to.insert(place, entry);
+    }
+  }
+}
+
 }  // namespace
 
-Task<std::variant<Root, std::string>> Owners::root_of(PodPtr pod, std::stop_token stop) {
+Task<Owners::Found> Owners::root_of(PodPtr pod, std::stop_token stop) {
+  if (const auto group = group_of(*pod)) co_return co_await group_root(*group, pod, stop);
   const kube::OwnerReference* owner = pod->meta.controller();
   if (owner == nullptr) co_return root_from_pod(*pod);
   const NamespacedName key{pod->meta.key.ns, owner->name.str()};
-  const std::string name = owner->kind.str() + " " + key.str();
-  if (owner->kind == "Job" && owner->api_version == "batch/v1") {
-    const auto job = jobs_.get(key);
-    if (!job || job->meta.uid != owner->uid) co_return "the pod's owner, " + name + ", is not known yet";
-    Root root{"batch/v1",          "Job", key, owner->uid, job->meta.annotations, job->active_deadline_seconds,
-              job->template_limits};
-    co_return root;
-  }
+  if (owner->kind == "Job" && owner->api_version == "batch/v1") co_return co_await job_root(key, owner->uid, stop);
   const kube::Resource* resource = resource_of(*owner);
   if (resource == nullptr) co_return root_from_pod(*pod);
-  const TimePoint now = client_.loop().now();
-  const auto known = remembered_.find(owner->uid);
-  if (known != remembered_.end() && now - known->second.at < kRemember) co_return known->second.root;
+  if (auto known = recall(owner->uid)) co_return std::move(*known);
+  const Uid uid = owner->uid;
+  const auto object = co_await read(*resource, key, stop);
+  if (!object) co_return "the pod's owner, " + object.error();
+  co_return remember(uid, root_from(*resource, *object));
+}
+
+Task<Owners::Found> Owners::job_root(NamespacedName key, Uid uid, std::stop_token stop) {
+  const auto job = jobs_.get(key);
+  if (!job || job->meta.uid != uid) co_return "the pod's owner, Job " + key.str() + ", is not known yet";
+  Root root{"batch/v1",           "Job", key, uid, job->meta.annotations, job->active_deadline_seconds,
+            job->template_limits, {},    {}};
+  const kube::OwnerReference* above = job->meta.controller();
+  if (above == nullptr || above->kind != "JobSet" || !above->api_version.view().starts_with("jobset.x-k8s.io/")) {
+    co_return root;
+  }
+  const Uid set = above->uid;
+  const NamespacedName set_key{key.ns, above->name.str()};
+  auto known = recall(set);
+  if (!known) {
+    const auto object = co_await read(kJobSets, set_key, stop);
+    if (!object) co_return "the owner of the pod's Job, " + object.error();
+    known = remember(set, root_from(kJobSets, *object));
+  }
+  known->active_deadline_seconds = root.active_deadline_seconds;
+  known->fallback_limits = std::move(root.fallback_limits);
+  co_return std::move(*known);
+}
+
+Task<Owners::Found> Owners::group_root(Group group, PodPtr pod, std::stop_token stop) {
+  if (auto known = recall(group.unit)) co_return std::move(*known);
+  const kube::Resource& resource = resource_of(group.kind);
+  auto object = co_await read(resource, group.object, stop);
+  if (!object) co_return "the pod's group, " + object.error();
+  Root root = root_from(resource, *object);
+  switch (group.kind) {
+    case GroupKind::kWorkload: {
+      // Without a gang policy its pods may start one by one.
+      root.gang = Gang{count_at(*object, {"spec", "schedulingPolicy", "gang", "minCount"}), {}};
+      const std::string problem = co_await add_workload(root, std::move(*object), pod, stop);
+      if (!problem.empty()) co_return problem;
+      break;
+    }
+    case GroupKind::kCoscheduling:
+      read_coscheduling(*object, interner_, root);
+      break;
+    case GroupKind::kLeaderWorker:
+      root.gang = Gang{count_at(*object, {"spec", "leaderWorkerTemplate", "size"}), {}};
+      root.job_name = group.object.name + "-" + std::string(kube::value_or(pod->meta.labels, names::kLwsGroupIndex));
+      break;
+  }
+  co_return remember(group.unit, std::move(root));
+}
+
+Task<std::string> Owners::add_workload(Root& root, json::Value group, PodPtr pod, std::stop_token stop) {
+  const kube::OwnerReference* owner = pod->meta.controller();
+  if (owner != nullptr && owner->kind == "Job") {
+    if (const auto job = jobs_.get({pod->meta.key.ns, owner->name.str()})) {
+      override_annotations(root.annotations, job->meta.annotations);
+      root.active_deadline_seconds = job->active_deadline_seconds;
+      root.fallback_limits = job->template_limits;
+    }
+  }
+  const std::string workload(json::string_at(group, {"spec", "podGroupTemplateRef", "workload", "workloadName"}));
+  if (workload.empty()) co_return std::string();
   std::string problem;
   try {
-    const json::Value object = co_await client_.get(*resource, key, {}, stop);
-    Root root{owner->api_version.str(), owner->kind.str(), key, owner->uid, {}, {}, {}};
-    if (const json::Object* annotations = json::object_at(object, {"metadata", "annotations"})) {
-      for (const auto& [k, v] : *annotations) {
-        if (v.is_string()) root.annotations.emplace_back(interner_(k), interner_(json::view(v.get_string())));
-      }
-      std::ranges::sort(root.annotations);
-    }
-    if (remembered_.size() >= kMaxRemembered) remembered_.clear();
-    remembered_.insert_or_assign(root.uid, Remembered{root, now});
-    co_return root;
+    const NamespacedName key{root.key.ns, workload};
+    const json::Value object = co_await client_.get(kWorkloads, key, {}, stop);
+    override_annotations(root.annotations, root_from(kWorkloads, object).annotations);
+  } catch (const kube::NotFound&) {
+    // It may be gone while its group lives on.
   } catch (const kube::Error& error) {
-    problem = error.what();
+    problem = "the Workload of the pod's group, " + workload + ", cannot be read: " + error.what();
   }
-  co_return "the pod's owner, " + name + ", cannot be read: " + problem;
+  co_return problem;
+}
+
+Task<std::expected<json::Value, std::string>> Owners::read(kube::Resource resource, NamespacedName key,
+                                                           std::stop_token stop) {
+  std::string problem = resource.kind + " " + key.str() + " of " + resource.api_version();
+  try {
+    co_return co_await client_.get(resource, key, {}, stop);
+  } catch (const kube::NotFound&) {
+    problem += ", does not exist";
+  } catch (const kube::NotServed&) {
+    problem += ", cannot be read: this cluster does not serve that kind";
+  } catch (const kube::Error& error) {
+    problem += ", cannot be read: " + std::string(error.what());
+  }
+  co_return std::unexpected(std::move(problem));
+}
+
+Root Owners::root_from(const kube::Resource& resource, const json::Value& object) {
+  Root root;
+  root.api_version = resource.api_version();
+  root.kind = resource.kind;
+  root.key = {std::string(json::string_at(object, {"metadata", "namespace"})),
+              std::string(json::string_at(object, {"metadata", "name"}))};
+  root.uid = Uid(json::string_at(object, {"metadata", "uid"}));
+  if (const json::Object* annotations = json::object_at(object, {"metadata", "annotations"})) {
+    for (const auto& [k, v] : *annotations) {
+      if (v.is_string()) root.annotations.emplace_back(interner_(k), interner_(json::view(v.get_string())));
+    }
+    std::ranges::sort(root.annotations, {}, [](const auto& entry) { return entry.first.view(); });
+  }
+  return root;
+}
+
+std::optional<Root> Owners::recall(const Uid& key) const {
+  const auto known = remembered_.find(key);
+  if (known == remembered_.end() || client_.loop().now() - known->second.at >= kRemember) return std::nullopt;
+  return known->second.root;
+}
+
+Root Owners::remember(const Uid& key, Root root) {
+  if (remembered_.size() >= kMaxRemembered) remembered_.clear();
+  remembered_.insert_or_assign(key, Remembered{root, client_.loop().now()});
+  return root;
 }
 
 }  // namespace bascule::bridge

@@ -1,8 +1,10 @@
-// Finds the object whose annotations speak for a pod: its controller, as far as we may read it. Jobs come from an
-// informer, others by a get that is remembered for a while; a pod nobody controls, or whose controller is of a kind we
-// do not know, speaks for itself.
+// Finds the object whose annotations speak for a pod: the group it names (a PodGroup of either kind, a
+// LeaderWorkerSet), else its controller: a Job, the JobSet above it, a ReplicaSet or StatefulSet. A pod nobody
+// controls, or whose controller is of a kind we do not know, speaks for itself. Jobs come from an informer, others by a
+// get that is remembered for a while. What cannot be read is not guessed: the pod waits and says so.
 #pragma once
 
+#include <expected>
 #include <string>
 #include <unordered_map>
 #include <variant>
@@ -19,13 +21,23 @@ class Owners final {
   Owners(kube::Client& client, const kube::Informer<kube::Job>& jobs) : client_(client), jobs_(jobs) {}
 
   // The root, or why it is not known yet.
-  Task<std::variant<Root, std::string>> root_of(PodPtr pod, std::stop_token stop);
+  using Found = std::variant<Root, std::string>;
+  Task<Found> root_of(PodPtr pod, std::stop_token stop);
 
  private:
   struct Remembered {
     Root root;
     TimePoint at{};
   };
+  Task<Found> group_root(Group group, PodPtr pod, std::stop_token stop);
+  Task<Found> job_root(NamespacedName key, Uid uid, std::stop_token stop);
+  // The Job that controls the pod, then the Workload its group was made from, speak louder than the group itself.
+  Task<std::string> add_workload(Root& root, json::Value group, PodPtr pod, std::stop_token stop);
+  Task<std::expected<json::Value, std::string>> read(kube::Resource resource, NamespacedName key, std::stop_token stop);
+  Root root_from(const kube::Resource& resource, const json::Value& object);
+  std::optional<Root> recall(const Uid& key) const;
+  Root remember(const Uid& key, Root root);
+
   kube::Client& client_;
   const kube::Informer<kube::Job>& jobs_;
   json::Interner interner_;

@@ -74,16 +74,26 @@ class PodPlanner final {
 
   void check_job(const JobView& view) {
     if (view.job->states.ended()) return;
-    const bool needed = std::ranges::any_of(view_.pods, [&](const PodPtr& pod) {
-      if (std::ranges::find(view.record.uids, pod->meta.uid) == view.record.uids.end() &&
-          label_of(*pod) != view.job->id)
-        return false;
-      return needs_job(*pod);
-    });
+    const bool needed =
+        std::ranges::any_of(view_.pods, [&](const PodPtr& pod) { return counts_on(*pod, view) && needs_job(*pod); });
     if (needed) return;
-    const bool any = !view_.pods.empty();
-    plan_.cancels.push_back(
-        {view.job->id, view.record.pods, view.record.uids, any ? "its pods are over" : "its pods are gone"});
+    PodSyncPlan::Cancel cancel{view.job->id, {}, {}, view_.pods.empty() ? "its pods are gone" : "its pods are over"};
+    for (std::size_t i = 0; i < view.record.uids.size() && i < view.record.pods.size(); ++i) {
+      const auto pod = std::ranges::find(view_.pods, view.record.uids[i], [](const PodPtr& p) { return p->meta.uid; });
+      if (pod != view_.pods.end() && !counts_on(**pod, view)) continue;
+      cancel.pods.push_back(view.record.pods[i]);
+      cancel.uids.push_back(view.record.uids[i]);
+    }
+    plan_.cancels.push_back(std::move(cancel));
+  }
+
+  // The label says which job a pod counts on; while it names none that lives, the records do.
+  bool counts_on(const kube::Pod& pod, const JobView& view) const {
+    const JobId label = label_of(pod);
+    if (label == view.job->id) return true;
+    const bool elsewhere = std::ranges::any_of(
+        view_.jobs, [label](const JobView& other) { return other.job->id == label && !other.job->states.ended(); });
+    return !elsewhere && std::ranges::find(view.record.uids, pod.meta.uid) != view.record.uids.end();
   }
 
   void check_release(const PodPtr& pod) {

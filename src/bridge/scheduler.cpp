@@ -1,5 +1,7 @@
 #include "bridge/scheduler.hpp"
 
+#include <algorithm>
+
 #include "base/log.hpp"
 #include "base/time.hpp"
 #include "bridge/names.hpp"
@@ -7,6 +9,7 @@
 #include "bridge/owners.hpp"
 #include "bridge/pod_patch.hpp"
 #include "bridge/unit_index.hpp"
+#include "bridge/unit_jobs.hpp"
 #include "kube/events.hpp"
 #include "kube/informer.hpp"
 #include "runtime/controller.hpp"
@@ -19,6 +22,7 @@ using namespace std::chrono_literals;
 
 // How often a detail that keeps changing (the expected start) is written again.
 constexpr Duration kDetailEvery = std::chrono::minutes(5);
+constexpr std::size_t kAtOnce = 32;
 
 json::Object mark_patch(JobId job) {
   return {{"metadata", json::Object{{"labels", json::Object{{std::string(names::kSlurmJobId), job.str()}}},
@@ -134,9 +138,9 @@ struct Scheduler::Impl {
       wait_for_nodes.erase(unit);
       co_return runtime::Result{};
     }
-    const PodPtr first = view.pods.front();
-    if (!first->bound() && !first->terminal()) {
-      std::variant<Root, std::string> root = co_await owners.root_of(first, stop);
+    const auto first = std::ranges::find_if(view.pods, [](const PodPtr& pod) { return wants_node(*pod); });
+    if (first != view.pods.end()) {
+      Owners::Found root = co_await owners.root_of(*first, stop);
       if (std::holds_alternative<Root>(root)) {
         view.root = std::move(std::get<Root>(root));
       } else {
@@ -150,18 +154,17 @@ struct Scheduler::Impl {
     const UnitPlan plan = plan_unit(options.config, self, view, slurm_view(), table, mind, loop.now(), loop.wall());
     if (plan.waits_for_nodes) wait_for_nodes.insert(unit);
     co_await act(plan, unit, stop);
-    if (plan.waiting) co_await tell(view, *plan.waiting, unit, stop);
+    for (const Waiting& waiting : plan.waiting) co_await tell(waiting, unit, stop);
     runtime::Result result;
     if (plan.wake) result.requeue_after = std::max<Duration>(*plan.wake - loop.now(), 10ms);
-    if (plan.waiting && !told_all(view))
-      result.requeue_after = std::min(result.requeue_after.value_or(options.quiet), options.quiet);
+    if (!told_all(plan)) result.requeue_after = std::min(result.requeue_after.value_or(options.quiet), options.quiet);
     co_return result;
   }
 
   slurm::Knowledge labelled(const UnitView& view) const {
     for (const PodPtr& pod : view.pods) {
       const JobId job = label_of(*pod);
-      if (!job || index->record(job) != nullptr) continue;
+      if (!job || !wants_node(*pod) || index->record(job) != nullptr) continue;
       const slurm::Knowledge known = mirror.knowledge(job);
       const auto seen = mirror.job(job);
       if (known == slurm::Knowledge::kPresent && seen && seen->states.ended()) continue;
@@ -174,13 +177,23 @@ struct Scheduler::Impl {
     for (const UnitPlan::Cancel& cancel : plan.cancels) co_await cancel_job(cancel, unit, stop);
     if (plan.submit) co_await submit(*plan.submit, unit, stop);
     if (plan.update) co_await update(*plan.update, unit, stop);
-    for (const UnitPlan::Mark& mark : plan.marks) co_await mark_pod(mark, unit, stop);
-    if (plan.confirm) {
-      co_await mirror.ask(*plan.confirm, stop);
+    co_await each(plan.marks, [this, &unit, &stop](const UnitPlan::Mark& mark) { return mark_pod(mark, unit, stop); });
+    for (const JobId job : plan.confirms) {
+      co_await mirror.ask(job, stop);
       controller->add(unit.str());
     }
-    for (const UnitPlan::Bind& bind : plan.binds) co_await bind_pod(bind, unit, stop);
+    co_await each(plan.binds, [this, &unit, &stop](const UnitPlan::Bind& bind) { return bind_pod(bind, unit, stop); });
     if (plan.look_soon) mirror.poke();
+  }
+
+  // Many pods of a gang at once, but not all: the API server has others to serve.
+  template <typename Item, typename Work>
+  Task<> each(const std::vector<Item>& items, Work work) {
+    for (std::size_t at = 0; at < items.size(); at += kAtOnce) {
+      std::vector<Task<>> batch;
+      for (std::size_t i = at; i < std::min(items.size(), at + kAtOnce); ++i) batch.push_back(work(items[i]));
+      co_await when_all(loop, std::move(batch));
+    }
   }
 
   Task<> submit(slurm::JobDescription description, Uid unit, std::stop_token stop) {
@@ -304,18 +317,17 @@ struct Scheduler::Impl {
   }
 
   // Whether every waiting pod is old enough to have been told.
-  bool told_all(const UnitView& view) const {
-    for (const PodPtr& pod : view.pods) {
-      if (!pod->bound() && !pod->terminal() && loop.wall() - pod->meta.created < options.quiet) return false;
-    }
-    return true;
+  bool told_all(const UnitPlan& plan) const {
+    return std::ranges::all_of(plan.waiting, [this](const Waiting& waiting) {
+      return std::ranges::none_of(waiting.pods, [this](const PodPtr& pod) { return young(*pod); });
+    });
   }
+  bool young(const kube::Pod& pod) const { return loop.wall() - pod.meta.created < options.quiet; }
 
   // Writes the condition of the waiting pods where it says something else, and an event with it.
-  Task<> tell(const UnitView& view, Waiting waiting, Uid unit, std::stop_token stop) {
-    for (const PodPtr& pod : view.pods) {
-      if (pod->bound() || pod->terminal() || pod->deleting() || loop.wall() - pod->meta.created < options.quiet)
-        continue;
+  Task<> tell(const Waiting& waiting, Uid unit, std::stop_token stop) {
+    for (const PodPtr& pod : waiting.pods) {
+      if (young(*pod)) continue;
       const kube::Condition& now = pod->scheduled;
       const bool same =
           now.status == "False" && now.reason == waiting.reason && now.message.starts_with(waiting.message);

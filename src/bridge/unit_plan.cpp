@@ -1,22 +1,17 @@
 #include "bridge/unit_plan.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "base/time.hpp"
 #include "bridge/names.hpp"
+#include "bridge/unit_jobs.hpp"
 #include "slurm/encode.hpp"
-#include "slurm/hostlist.hpp"
 
 namespace bascule::bridge {
 
 namespace {
 
 using namespace std::chrono_literals;
-
-bool wants_node(const PodPtr& pod) {
-  return !pod->terminal() && !pod->deleting() && !pod->bound();
-}
 
 // One planning step over one unit; what it decides is in `plan`.
 class Planner final {
@@ -33,101 +28,100 @@ class Planner final {
         wall_(wall) {}
 
   UnitPlan run() {
+    std::vector<PodPtr> waiting;
     for (const PodPtr& pod : unit_.pods) {
-      if (wants_node(pod)) waiting_pods_.push_back(pod);
+      if (wants_node(*pod)) waiting.push_back(pod);
       if (pod->bound() || pod->terminal()) memory_.binding.erase(pod->meta.uid);
       if (label_of(*pod)) memory_.marked.erase(pod->meta.uid);
     }
-    const JobView* job = choose_job();
-    if (waiting_pods_.empty()) return std::move(plan_);
     if (!slurm_.synced) {
+      if (waiting.empty()) return {};
       wake_at(now_ + 1s);
-      wait("SlurmUnknown", slurm_.why.empty() ? "waiting for the first job table from Slurm" : slurm_.why);
-    } else if (job != nullptr) {
-      with_job(*job);
+      wait(waiting, "SlurmUnknown", slurm_.why.empty() ? "waiting for the first job table from Slurm" : slurm_.why);
+      return std::move(plan_);
+    }
+    std::erase_if(memory_.given_up, [this](const auto& host) {
+      return std::ranges::none_of(unit_.jobs, [&](const JobView& view) { return view.job->id == host.first; });
+    });
+    jobs_ = assign_pods(unit_, nodes_, memory_);
+    cancel_surplus();
+    if (waiting.empty()) return std::move(plan_);
+    for (HeldJob& held : jobs_.jobs) with_job(held);
+    if (jobs_.uncovered.empty()) {
+      memory_.doubt.reset();
     } else {
-      without_job();
+      without_job(jobs_.uncovered);
     }
     // Events wake a unit; should one ever be missed, this does.
-    if (plan_.waiting) wake_at(now_ + kLookAgain);
+    if (!plan_.waiting.empty()) wake_at(now_ + kLookAgain);
     return std::move(plan_);
   }
 
  private:
-  void wait(std::string reason, std::string message) {
-    plan_.waiting = Waiting{std::move(reason), std::move(message), {}};
+  void wait(const std::vector<PodPtr>& pods, std::string reason, std::string message) {
+    plan_.waiting.push_back({std::move(reason), std::move(message), {}, pods});
   }
   void wake_at(TimePoint when) { plan_.wake = plan_.wake ? std::min(*plan_.wake, when) : when; }
 
-  // The one live job that stays; others of this unit are cancelled. A job that holds a bound pod always stays.
-  const JobView* choose_job() {
-    std::vector<const JobView*> live;
-    for (const JobView& view : unit_.jobs) {
-      if (!view.job->states.ended()) live.push_back(&view);
+  std::uint32_t minimum() const { return unit_.root && unit_.root->gang ? unit_.root->gang->minimum : 1; }
+  // Members that hold a node, or are about to, by jobs other than `except`.
+  std::size_t placed(const HeldJob* except = nullptr) const {
+    std::size_t count = 0;
+    for (const HeldJob& held : jobs_.jobs) {
+      if (&held != except) count += runs(*held.view->job) ? held.members() : held.bound;
     }
-    if (live.empty()) return nullptr;
-    const auto rank = [this](const JobView* view) {
-      int bound = 0;
-      int labelled = 0;
-      for (const PodPtr& pod : unit_.pods) {
-        if (label_of(*pod) != view->job->id || pod->terminal()) continue;
-        ++labelled;
-        if (pod->bound()) ++bound;
-      }
-      const bool running = view->job->states.base == slurm::JobState::kRunning;
-      // more bound pods, then more labelled ones, then running before pending, then the older
-      return std::tuple(-bound, -labelled, !running, view->job->id);
-    };
-    std::ranges::sort(live, {}, rank);
-    for (std::size_t i = 1; i < live.size(); ++i) {
-      const bool holds_pod = std::ranges::any_of(unit_.pods, [&](const PodPtr& pod) {
-        return pod->bound() && !pod->terminal() && label_of(*pod) == live[i]->job->id;
-      });
-      if (!holds_pod) {
-        plan_.cancels.push_back(
-            {live[i]->job->id, "job " + live.front()->job->id.str() + " already stands for the same pods"});
-      }
+    return count;
+  }
+
+  void cancel_surplus() {
+    for (const JobView* view : jobs_.surplus) {
+      plan_.cancels.push_back({view->job->id, jobs_.jobs.empty() ? "it cannot be used"
+                                                                 : "job " + jobs_.jobs.front().view->job->id.str() +
+                                                                       " already stands for the same pods"});
     }
-    return live.front();
   }
 
   // --- no live job
   // -----------------------------------------------------------------------------------------------------
 
-  void without_job() {
-    if (memory_.submitting) return wait("Submitting", "a job is being submitted to Slurm");
-    if (memory_.doubt && !doubt_settled()) return;
+  void without_job(const std::vector<PodPtr>& pods) {
+    if (memory_.submitting) return wait(pods, "Submitting", "a job is being submitted to Slurm");
+    if (memory_.doubt && !doubt_settled(pods)) return;
     if (!slurm_.reachable || !slurm_.nodes_synced) wake_at(now_ + 1s);
-    if (!slurm_.reachable) return wait("SlurmUnreachable", "Slurm does not answer: " + slurm_.why);
-    for (const PodPtr& pod : waiting_pods_) {
-      if (!pod->scheduling_gates.empty()) return;  // Kubernetes says SchedulingGated itself
-    }
+    if (!slurm_.reachable) return wait(pods, "SlurmUnreachable", "Slurm does not answer: " + slurm_.why);
     if (unit_.labelled == slurm::Knowledge::kUnknown) {
       wake_at(now_ + 5s);
       plan_.look_soon = true;
-      return wait("SlurmUnknown", "the state of the Slurm job named by the pod's label is not known yet");
+      return wait(pods, "SlurmUnknown", "the state of the Slurm job named by the pod's label is not known yet");
     }
     if (unit_.labelled == slurm::Knowledge::kPresent) {
       wake_at(now_ + 30s);
-      return wait("ForeignJob", "the Slurm job named by the pod's label belongs to something else; remove the label " +
-                                    std::string(names::kSlurmJobId) + " to submit a new one");
+      return wait(pods, "ForeignJob",
+                  "the Slurm job named by the pod's label belongs to something else; remove the label " +
+                      std::string(names::kSlurmJobId) + " to submit a new one");
     }
-    if (!slurm_.nodes_synced) return wait("SlurmUnknown", "waiting for the first node table from Slurm");
+    if (!slurm_.nodes_synced) return wait(pods, "SlurmUnknown", "waiting for the first node table from Slurm");
     if (!unit_.root) {
       wake_at(now_ + 500ms);
-      return wait("OwnerUnknown", unit_.root_problem);
+      return wait(pods, "OwnerUnknown", unit_.root_problem);
     }
+    if (!gang_allows(pods, pods.size() + placed())) return;
     if (memory_.hold_until && now_ < *memory_.hold_until) {
       wake_at(*memory_.hold_until);
-      return wait("SlurmRefused", memory_.hold_why);
+      return wait(pods, "SlurmRefused", memory_.hold_why);
     }
-    if (ended_lately()) return;
-    auto description = describe();
-    if (description) plan_.submit = std::move(*description);
+    if (ended_lately(pods)) return;
+    auto description = describe(pods, placed());
+    if (description) {
+      plan_.submit = std::move(*description);
+    } else {
+      plan_.waits_for_nodes = true;
+      plan_.waiting.push_back(std::move(description.error()));
+    }
   }
 
   // True when it is now sure that the doubtful submit left no job.
-  bool doubt_settled() {
+  bool doubt_settled(const std::vector<PodPtr>& pods) {
     if (slurm_.full_as_of >= *memory_.doubt + kDoubtSettles) {
       memory_.doubt.reset();
       return true;
@@ -135,54 +129,75 @@ class Planner final {
     const TimePoint sure = *memory_.doubt + kDoubtSettles;
     plan_.look_soon = now_ >= sure;
     wake_at(std::max(sure, now_ + 1s));
-    wait("SubmitInDoubt",
+    wait(pods, "SubmitInDoubt",
          "Slurm did not answer the submit; looking whether the job exists before another is submitted");
     return false;
   }
 
-  // After a job of this unit has ended without its pods having run, the next one waits a little longer each time.
-  bool ended_lately() {
-    std::int64_t last_end = 0;
-    int count = 0;
-    const slurm::Job* last = nullptr;
-    for (const JobView& view : unit_.jobs) {
-      ++count;
-      if (last == nullptr || view.job->end_time >= last_end) {
-        last = view.job.get();
-        last_end = view.job->end_time;
-      }
+  bool gang_allows(const std::vector<PodPtr>& pods, std::size_t members) {
+    if (!unit_.root->gang) return true;
+    if (!unit_.root->gang->closed.empty()) {
+      wake_at(now_ + 30s);
+      wait(pods, "GangClosed", group_name() + " " + unit_.root->gang->closed);
+      return false;
     }
-    if (last == nullptr || last_end == 0) return false;
+    if (members >= minimum()) return true;
+    wait(pods, "InsufficientPods", group_name() + " has " + too_few(members));
+    return false;
+  }
+  std::string group_name() const { return unit_.root->kind + " " + unit_.root->key.str(); }
+  std::string too_few(std::size_t members) const {
+    return std::to_string(members) + " of the " + std::to_string(minimum()) + " pods that must start together";
+  }
+
+  // After a job of these pods has ended without their having run, the next one waits a little longer each time.
+  bool ended_lately(const std::vector<PodPtr>& pods) {
+    const slurm::Job* last = nullptr;
+    int count = 0;
+    for (const JobView& view : unit_.jobs) {
+      const auto named = [&view](const PodPtr& pod) { return std::ranges::count(view.record.uids, pod->meta.uid) > 0; };
+      if (!view.job->states.ended() || std::ranges::none_of(pods, named)) continue;
+      ++count;
+      if (last == nullptr || view.job->end_time >= last->end_time) last = view.job.get();
+    }
+    if (last == nullptr || last->end_time == 0) return false;
     const auto pause = std::chrono::seconds(std::min(60, 2 << std::min(count - 1, 5)));
-    const WallTime ready = WallTime(std::chrono::seconds(last_end)) + pause;
+    const WallTime ready = WallTime(std::chrono::seconds(last->end_time)) + pause;
     // An end in the far future (clocks that differ) must not hold the pod for ever.
     const Duration left = std::min<Duration>(ready - wall_, pause);
     if (left <= Duration::zero()) return false;
     wake_at(now_ + left);
-    wait("SlurmJobEnded", "Slurm job " + last->id.str() + " ended (" + slurm::print(last->states) +
-                              ") before the pod could run; a new one will be submitted");
+    wait(pods, "SlurmJobEnded",
+         "Slurm job " + last->id.str() + " ended (" + slurm::print(last->states) +
+             ") before the pod could run; a new one will be submitted");
     return true;
   }
 
-  // The description with node lists and record, or nothing and a reason to wait.
-  std::optional<slurm::JobDescription> describe() {
-    auto description = describe_job(config_, *unit_.root, waiting_pods_);
+  // The description of one job for `pods`, with node lists and record, or why there is none. `elsewhere`:
+  // members of the gang that have their nodes already.
+  std::expected<slurm::JobDescription, Waiting> describe(const std::vector<PodPtr>& pods, std::size_t elsewhere) {
+    auto description = describe_job(config_, *unit_.root, pods);
     if (!description) {
       std::string all;
       for (const std::string& fault : description.error().faults) all += (all.empty() ? "" : "; ") + fault;
-      wait("InvalidRequest", all);
-      return std::nullopt;
+      return std::unexpected(Waiting{"InvalidRequest", std::move(all), {}, pods});
     }
-    const Candidates& candidates = nodes_.candidates(*waiting_pods_.front(), description->partition.value_or(""));
-    if (candidates.usable < waiting_pods_.size()) {
-      plan_.waits_for_nodes = true;
-      wait("Unschedulable", "no node that Slurm may use fits the pod: " + candidates.why_none);
-      return std::nullopt;
+    const std::size_t needed =
+        unit_.root->gang ? std::min(pods.size(), minimum() > elsewhere ? minimum() - elsewhere : 1) : pods.size();
+    const Candidates& candidates = nodes_.candidates(pods, description->partition.value_or(""));
+    if (candidates.usable < needed) {
+      return std::unexpected(
+          Waiting{"Unschedulable", "no node that Slurm may use fits the pod: " + candidates.why_none, {}, pods});
+    }
+    if (needed < pods.size()) {
+      description->nodes.reset();
+      description->minimum_nodes = static_cast<std::uint32_t>(needed);
+      description->maximum_nodes = static_cast<std::uint32_t>(pods.size());
     }
     if (!candidates.excluded.empty()) description->excluded_nodes = std::vector{candidates.excluded};
     JobRecord record{self_.bridge, self_.cluster, unit_.uid, fingerprint(slurm::encode_update(*description)), {},
                      {},           false};
-    for (const PodPtr& pod : waiting_pods_) {
+    for (const PodPtr& pod : pods) {
       record.pods.push_back(pod->meta.key);
       record.uids.push_back(pod->meta.uid);
     }
@@ -193,19 +208,15 @@ class Planner final {
   // --- a live job
   // ------------------------------------------------------------------------------------------------------
 
-  void with_job(const JobView& view) {
-    memory_.doubt.reset();
-    const slurm::Job& job = *view.job;
-    for (const PodPtr& pod : waiting_pods_) mark(pod, job.id);
-    if (job.states.base == slurm::JobState::kPending) return pending(view);
+  void with_job(HeldJob& held) {
+    if (held.pods.empty()) return;
+    const slurm::Job& job = *held.view->job;
+    if (job.states.base == slurm::JobState::kPending) return pending(held);
+    for (const PodPtr& pod : held.pods) mark(pod, job.id);
     memory_.failures = 0;
-    if (job.states.base == slurm::JobState::kRunning && !job.states.has(slurm::JobFlag::kCompleting)) {
-      if (!job.nodes.empty()) return running(view);
-      wake_at(now_ + 1s);
-      return wait("SlurmStarting", "Slurm job " + job.id.str() + " is RUNNING; waiting for its node list");
-    }
+    if (runs(job)) return running(held);
     memory_.misfit_since.reset();
-    wait("SlurmJob" + std::string(slurm::to_string(job.states.base)),
+    wait(held.pods, "SlurmJob" + std::string(slurm::to_string(job.states.base)),
          "Slurm job " + job.id.str() + " is " + slurm::print(job.states));
   }
 
@@ -220,90 +231,106 @@ class Planner final {
     return known != memory_.marked.end() && known->second == job;
   }
 
-  void pending(const JobView& view) {
+  // Pods without a job join one that waits; it follows the nodes and the request, until Slurm starts it.
+  void pending(HeldJob& held) {
+    const JobView& view = *held.view;
     memory_.misfit_since.reset();
     plan_.waits_for_nodes = true;
-    if (unit_.root && slurm_.reachable && slurm_.nodes_synced && (!memory_.hold_until || now_ >= *memory_.hold_until)) {
-      auto wanted = describe();
-      if (wanted) {
-        const auto record = parse_record(*wanted->admin_comment);
-        if (record->spec != view.record.spec && record->spec != memory_.update_refused) {
-          plan_.update = UnitPlan::Update{view.job->id, std::move(*wanted)};
-        }
-      }
+    for (const PodPtr& pod : held.pods) mark(pod, view.job->id);
+    const std::size_t others = placed(&held);
+    if (unit_.root && unit_.root->gang && held.pods.size() + jobs_.uncovered.size() + others < minimum()) {
+      plan_.cancels.push_back({view.job->id, group_name() + " has only " + too_few(held.pods.size() + others)});
+      return wait(held.pods, "InsufficientPods", group_name() + " has " + too_few(held.pods.size() + others));
     }
-    plan_.waiting = describe_pending(*view.job);
+    Waiting waiting = describe_pending(*view.job);
+    if (can_update()) {
+      std::vector<PodPtr> pods = std::move(held.pods);
+      std::ranges::move(std::exchange(jobs_.uncovered, {}), std::back_inserter(pods));
+      sort_by_rank(pods);
+      auto wanted = describe(pods, others);
+      if (wanted && differs(view.record, *wanted) && fingerprint(*wanted->admin_comment) != memory_.update_refused) {
+        plan_.update = UnitPlan::Update{view.job->id, std::move(*wanted)};
+      }
+      waiting.pods = std::move(pods);
+    } else {
+      waiting.pods = held.pods;
+    }
+    plan_.waiting.push_back(std::move(waiting));
+  }
+  bool can_update() const {
+    return unit_.root && slurm_.reachable && slurm_.nodes_synced && !memory_.submitting && !plan_.update &&
+           (!memory_.hold_until || now_ >= *memory_.hold_until);
+  }
+  static bool differs(const JobRecord& known, const slurm::JobDescription& wanted) {
+    const auto record = parse_record(*wanted.admin_comment);
+    return record->spec != known.spec || record->uids != known.uids;
   }
 
-  void running(const JobView& view) {
-    const slurm::Job& job = *view.job;
-    const auto hosts = slurm::expand_hostlist(job.nodes);
-    if (!hosts) {
+  void running(HeldJob& held) {
+    const slurm::Job& job = *held.view->job;
+    if (!held.unreadable.empty()) {
       wake_at(now_ + 5s);
-      return wait("SlurmUnknown",
-                  "Slurm job " + job.id.str() + " has a node list that cannot be read: " + hosts.error());
+      return wait(held.pods, "SlurmUnknown",
+                  "Slurm job " + job.id.str() + " has a node list that cannot be read: " + held.unreadable);
     }
-    std::vector<std::string> free = free_nodes(*hosts);
+    if (job.nodes.empty()) {
+      wake_at(now_ + 1s);
+      return wait(held.pods, "SlurmStarting", "Slurm job " + job.id.str() + " is RUNNING; waiting for its node list");
+    }
+    std::vector<UnitPlan::Bind> binds;
+    std::vector<std::string> refused;
     std::string problem;
-    std::size_t next = 0;
-    for (const PodPtr& pod : waiting_pods_) {
-      if (memory_.binding.contains(pod->meta.uid)) continue;
-      if (next == free.size()) {
-        problem = "the job has fewer nodes than pods";
-        break;
-      }
-      const std::string& host = free[next++];
-      const NodePtr node = nodes_.by_slurm_name(host);
-      const std::string refusal = node ? nodes_.refusal(*pod, *node) : "is not a node of this Kubernetes cluster";
-      if (!refusal.empty()) {
-        problem = "node " + host + " " + refusal;
-      } else if (now_ - view.confirmed_at > kConfirmWithin) {
-        plan_.confirm = job.id;
-      } else if (is_marked(pod, job.id)) {
-        plan_.binds.push_back({pod, node, job.id});
+    for (std::size_t i = 0; i < held.pods.size(); ++i) {
+      const NodePtr node = nodes_.by_slurm_name(held.hosts[i]);
+      const std::string refusal =
+          node ? nodes_.refusal(*held.pods[i], *node) : "is not a node of this Kubernetes cluster";
+      if (refusal.empty()) {
+        binds.push_back({held.pods[i], node, job.id});
+      } else {
+        problem = "node " + held.hosts[i] + " " + refusal;
+        refused.push_back(held.hosts[i]);
       }
     }
+    const std::size_t members = held.members() + placed(&held);
+    if (held.bound == 0 && members < minimum()) problem = "its gang has only " + too_few(members);
     if (problem.empty()) {
       memory_.misfit_since.reset();
+    } else {
+      misfit(held, problem, refused);
+      if (held.bound == 0) return;  // all or none
+    }
+    bind(held, std::move(binds));
+  }
+
+  void bind(const HeldJob& held, std::vector<UnitPlan::Bind> binds) {
+    const JobId job = held.view->job->id;
+    if (binds.empty()) return;
+    if (now_ - held.view->confirmed_at > kConfirmWithin) {
+      plan_.confirms.push_back(job);
       return;
     }
-    misfit(job, problem);
+    const auto marked = [&](const UnitPlan::Bind& bind) { return is_marked(bind.pod, job); };
+    if (held.bound == 0 && !std::ranges::all_of(binds, marked)) return;
+    std::ranges::copy_if(binds, std::back_inserter(plan_.binds), marked);
   }
 
-  // The job's nodes that none of the unit's pods has, in Slurm's order: a pod that is bound or being bound keeps its
-  // node.
-  std::vector<std::string> free_nodes(const std::vector<std::string>& hosts) const {
-    std::multiset<std::string> taken;
-    for (const PodPtr& pod : unit_.pods) {
-      if (pod->bound() && !pod->terminal()) taken.insert(pod->node_name.str());
-    }
-    for (const auto& [uid, node] : memory_.binding) taken.insert(node.str());
-    std::vector<std::string> free;
-    for (const std::string& host : hosts) {
-      const NodePtr node = nodes_.by_slurm_name(host);
-      const auto used = node ? taken.find(node->meta.key.name) : taken.end();
-      if (used != taken.end()) {
-        taken.erase(used);
-      } else {
-        free.push_back(host);
-      }
-    }
-    return free;
-  }
-
-  void misfit(const slurm::Job& job, const std::string& problem) {
+  // A job none of whose pods could be bound is given back; of one that has some, only the refused hosts are.
+  void misfit(const HeldJob& held, const std::string& problem, const std::vector<std::string>& refused) {
+    const slurm::Job& job = *held.view->job;
     plan_.waits_for_nodes = true;
     if (!memory_.misfit_since) memory_.misfit_since = now_;
     const TimePoint patience = *memory_.misfit_since + kMisfitPatience;
-    const bool any_bound =
-        std::ranges::any_of(unit_.pods, [](const PodPtr& pod) { return pod->bound() && !pod->terminal(); });
-    if (now_ >= patience && !any_bound) {
+    wake_at(std::max(patience, now_ + 1s));
+    if (now_ >= patience) {
       memory_.misfit_since.reset();
-      plan_.cancels.push_back({job.id, problem});
-    } else {
-      wake_at(std::max(patience, now_ + 1s));
+      if (held.bound == 0) {
+        plan_.cancels.push_back({job.id, problem});
+      } else {
+        for (const std::string& host : refused) memory_.given_up.insert({job.id, host});
+        wake_at(now_);
+      }
     }
-    wait("NodeRefused", "Slurm job " + job.id.str() + " is RUNNING but the pod cannot start: " + problem);
+    wait(held.pods, "NodeRefused", "Slurm job " + job.id.str() + " is RUNNING but the pod cannot start: " + problem);
   }
 
   const Config& config_;
@@ -314,7 +341,7 @@ class Planner final {
   UnitMemory& memory_;
   TimePoint now_;
   WallTime wall_;
-  std::vector<PodPtr> waiting_pods_;
+  UnitJobs jobs_;
   UnitPlan plan_;
 };
 
@@ -332,7 +359,7 @@ Waiting describe_pending(const slurm::Job& job) {
   std::string detail;
   if (job.start_time > 0)
     detail = ", expected to start at " + print_rfc3339(WallTime(std::chrono::seconds(job.start_time)));
-  return {"Unschedulable", std::move(text), std::move(detail)};
+  return {"Unschedulable", std::move(text), std::move(detail), {}};
 }
 
 }  // namespace bascule::bridge

@@ -1,20 +1,25 @@
 // What the scheduler does next for one unit. Pure: the whole state of the unit goes in, with the time; the next steps
 // come out.
 //
-//   no live job --submit--> PENDING --Slurm--> RUNNING --bind each pod--> done
-//        ^                                        |
-//        +------ ended, refused, misfit: wait ----+
+//   uncovered pods --submit--> PENDING --Slurm--> RUNNING --bind each pod--> done
+//        ^                                           |
+//        +------ ended, refused, misfit: wait -------+
+//
+// A gang is submitted when its minimum is there, for as many nodes as it has pods, or as few as its minimum; later pods
+// join the job while it waits, and get one of their own after that. (unit_jobs.hpp says which pod counts on which job.)
 //
 // Source of truth: the job's record in Slurm (record.hpp) says whose it is; the pod's nodeName says where it runs.
-// Labels and conditions are for people and for the pod sync. Invariants: at most one live job a unit, extras are
-// cancelled; a pod is bound only to a node of a job seen RUNNING within kConfirmWithin; a submit whose answer was lost
-// is not repeated until a table asked for kDoubtSettles later lacks the job; nothing is decided from what is unknown.
+// Labels and conditions are for people and for the pod sync. Invariants: a pod counts on one live job, jobs nobody
+// counts on are cancelled; a pod is bound only to a node of a job seen RUNNING within kConfirmWithin; the first pods of
+// a gang are bound when all of them can be; a submit whose answer was lost is not repeated until a table asked for
+// kDoubtSettles later lacks the job; nothing is decided from what is unknown.
 #pragma once
 
 #include <expected>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,7 +51,7 @@ struct UnitView {
   std::optional<Root> root;                             // nullopt: not known
   std::string root_problem;                             // why not
   std::vector<JobView> jobs;                            // of this unit: record names it and our bridge and cluster
-  slurm::Knowledge labelled = slurm::Knowledge::kGone;  // of a job that a pod's label names and `jobs` lacks
+  slurm::Knowledge labelled = slurm::Knowledge::kGone;  // of a job that a waiting pod's label names and `jobs` lacks
 };
 
 struct SlurmView {
@@ -57,7 +62,8 @@ struct SlurmView {
   TimePoint full_as_of{};  // when the last full table was asked for
 };
 
-// Which Kubernetes nodes Slurm may use for a class of pods.
+// Which Kubernetes nodes Slurm may use for pods that share a job: each must fit any of them, since Slurm does not know
+// them apart.
 struct Candidates {
   std::string excluded;  // hostlist of Slurm names: in the partition, but not for these pods
   std::size_t usable = 0;
@@ -68,7 +74,8 @@ struct Candidates {
 class NodeView {
  public:
   virtual ~NodeView() = default;
-  virtual const Candidates& candidates(const kube::Pod& pod, const std::string& partition) = 0;
+  // `pods` is not empty. The reference holds until the next call.
+  virtual const Candidates& candidates(const std::vector<PodPtr>& pods, const std::string& partition) = 0;
   // By the name in Slurm; nullptr when no Kubernetes node has it.
   virtual NodePtr by_slurm_name(const std::string& name) const = 0;
   // Empty: the pod may be bound there now.
@@ -83,15 +90,17 @@ struct UnitMemory {
   std::string hold_why;
   std::uint32_t failures = 0;  // in a row
   std::optional<TimePoint> misfit_since;
-  std::map<Uid, JobId> marked;      // label and finalizer written, maybe not seen back yet
-  std::map<Uid, NodeName> binding;  // bind under way or done, not seen back yet
-  std::string update_refused;       // fingerprint that Slurm did not accept as an update
+  std::set<std::pair<JobId, std::string>> given_up;  // hosts of running jobs that Kubernetes kept refusing
+  std::map<Uid, JobId> marked;                       // label and finalizer written, maybe not seen back yet
+  std::map<Uid, NodeName> binding;                   // bind under way or done, not seen back yet
+  std::string update_refused;                        // fingerprint of a comment that Slurm did not accept as an update
 };
 
 struct Waiting {
   std::string reason;   // CamelCase, for PodScheduled=False
   std::string message;  // a sentence that changes only when the state does
   std::string detail;   // more of it, that may change often
+  std::vector<PodPtr> pods = {};
 };
 
 struct UnitPlan {
@@ -117,14 +126,14 @@ struct UnitPlan {
   std::vector<Cancel> cancels;
   std::vector<Mark> marks;
   std::vector<Bind> binds;
-  std::optional<JobId> confirm;  // ask slurmctld about this job before anything is bound
-  bool look_soon = false;        // what is known of Slurm is not enough: the mirror should look again
-  std::optional<Waiting> waiting;
+  std::vector<JobId> confirms;    // ask slurmctld about these jobs before anything of theirs is bound
+  bool look_soon = false;         // what is known of Slurm is not enough: the mirror should look again
+  std::vector<Waiting> waiting;   // each pod that waits is in one of them
   std::optional<TimePoint> wake;  // plan again at this time at the latest
   bool waits_for_nodes = false;   // plan again when nodes change
 };
 
-// May change `memory` only in misfit_since, doubt (settled) and what has been seen back.
+// May change `memory` only in misfit_since, given_up, doubt (settled), failures (over) and what has been seen back.
 UnitPlan plan_unit(const Config& config, const Identity& self, const UnitView& unit, const SlurmView& slurm,
                    NodeView& nodes, UnitMemory& memory, TimePoint now, WallTime wall);
 

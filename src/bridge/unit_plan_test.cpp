@@ -134,9 +134,9 @@ TEST_F(UnitPlanTest, PendingJobSaysWhy) {
   add_job(7, slurm::JobState::kPending);
   mark(7);
   const UnitPlan p = plan();
-  ASSERT_TRUE(p.waiting);
-  EXPECT_EQ(p.waiting->reason, "Unschedulable");
-  EXPECT_EQ(p.waiting->message, "Slurm job 7 is PENDING (Resources)");
+  ASSERT_FALSE(p.waiting.empty());
+  EXPECT_EQ(p.waiting.at(0).reason, "Unschedulable");
+  EXPECT_EQ(p.waiting.at(0).message, "Slurm job 7 is PENDING (Resources)");
   EXPECT_FALSE(p.update) << "W24: nothing changed";
 }
 
@@ -169,7 +169,7 @@ TEST_F(UnitPlanTest, AsksBeforeItBindsOnAnOldAnswer) {
   now += kConfirmWithin + 1s;
   const UnitPlan p = plan();
   EXPECT_TRUE(p.binds.empty());
-  EXPECT_EQ(p.confirm, JobId{7});
+  EXPECT_EQ(p.confirms, std::vector{JobId{7}});
 }
 
 // W5: a job that has ended with nodes is no allocation; the next one waits a little.
@@ -200,8 +200,8 @@ TEST_F(UnitPlanTest, MisfitIsGivenBack) {
   UnitPlan p = plan();
   EXPECT_TRUE(p.binds.empty());
   EXPECT_TRUE(p.cancels.empty());
-  ASSERT_TRUE(p.waiting);
-  EXPECT_NE(p.waiting->message.find("does not tolerate"), std::string::npos) << p.waiting->message;
+  ASSERT_FALSE(p.waiting.empty());
+  EXPECT_NE(p.waiting.at(0).message.find("does not tolerate"), std::string::npos) << p.waiting.at(0).message;
   now += kMisfitPatience;
   view.jobs[0].confirmed_at = now;
   p = plan();
@@ -222,14 +222,14 @@ TEST_F(UnitPlanTest, AFullNodeIsNotBoundTo) {
   mark(7);
   const UnitPlan p = plan();
   EXPECT_TRUE(p.binds.empty());
-  EXPECT_NE(p.waiting->message.find("has no room: cpu"), std::string::npos) << p.waiting->message;
+  EXPECT_NE(p.waiting.at(0).message.find("has no room: cpu"), std::string::npos) << p.waiting.at(0).message;
 }
 
 TEST_F(UnitPlanTest, GatedPodsAreLeftAlone) {
   pod.scheduling_gates = {interner("wait")};
   const UnitPlan p = plan();
   EXPECT_FALSE(p.submit);
-  EXPECT_FALSE(p.waiting);
+  EXPECT_TRUE(p.waiting.empty());
 }
 
 TEST_F(UnitPlanTest, ForeignJobNamedByTheLabelIsNotTouched) {
@@ -238,7 +238,7 @@ TEST_F(UnitPlanTest, ForeignJobNamedByTheLabelIsNotTouched) {
   const UnitPlan p = plan();
   EXPECT_FALSE(p.submit);
   EXPECT_TRUE(p.cancels.empty());
-  EXPECT_EQ(p.waiting->reason, "ForeignJob");
+  EXPECT_EQ(p.waiting.at(0).reason, "ForeignJob");
 }
 
 TEST_F(UnitPlanTest, NoNodeFitsSaysHowMany) {
@@ -246,8 +246,8 @@ TEST_F(UnitPlanTest, NoNodeFitsSaysHowMany) {
   const UnitPlan p = plan();
   EXPECT_FALSE(p.submit);
   EXPECT_TRUE(p.waits_for_nodes);
-  EXPECT_NE(p.waiting->message.find("2 nodes: 2 does not match the pod's node selector"), std::string::npos)
-      << p.waiting->message;
+  EXPECT_NE(p.waiting.at(0).message.find("2 nodes: 2 does not match the pod's node selector"), std::string::npos)
+      << p.waiting.at(0).message;
 }
 
 }  // namespace

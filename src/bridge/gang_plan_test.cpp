@@ -1,0 +1,333 @@
+// Gangs: several pods, one or more jobs. Example by example; bridge_sim_test.cpp has them in storms.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bridge/names.hpp"
+#include "bridge/node_table.hpp"
+#include "bridge/unit_jobs.hpp"
+#include "bridge/unit_plan.hpp"
+
+namespace bascule::bridge {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+
+struct GangTest : ::testing::Test {
+  GangTest() {
+    config.partition = "p";
+    view.uid = Uid("scheduling.x-k8s.io/ns/g");
+    view.root = Root{};
+    view.root->kind = "PodGroup";
+    view.root->key = {"ns", "g"};
+    view.root->gang = Gang{2, {}};
+    slurm.synced = slurm.nodes_synced = slurm.reachable = true;
+    slurm.full_as_of = now;
+    for (int i = 1; i <= 12; ++i) add_node("n" + std::to_string(i));
+  }
+
+  NodePtr add_node(const std::string& name) {
+    auto node = std::make_shared<kube::Node>();
+    node->meta.key = {"", name};
+    node->meta.uid = Uid("node-" + name);
+    node->allocatable = {{interner("pods"), Quantity(110)}, {interner("cpu"), Quantity(8)}};
+    nodes.on_node(nullptr, node);
+    auto record = std::make_shared<slurm::Node>();
+    record->name = name;
+    record->partitions = {"p"};
+    nodes.on_slurm_node(nullptr, record);
+    return node;
+  }
+  std::shared_ptr<kube::Pod> add_pod(const std::string& name) {
+    auto pod = std::make_shared<kube::Pod>();
+    pod->meta.key = {"ns", name};
+    pod->meta.uid = Uid("uid-" + name);
+    pod->meta.labels = {{interner(names::kPodGroup), interner("g")}};
+    pod->phase = kube::PodPhase::kPending;
+    view.pods.push_back(pod);
+    return pod;
+  }
+  void mark(kube::Pod& pod, std::uint32_t job) {
+    pod.meta.labels = {{interner(names::kSlurmJobId), interner(std::to_string(job))}};
+    pod.meta.finalizers = {interner(names::kFinalizer)};
+  }
+  void bind(kube::Pod& pod, std::uint32_t job, const std::string& node) {
+    mark(pod, job);
+    pod.node_name = interner(node);
+    pod.phase = kube::PodPhase::kRunning;
+  }
+  // A job whose record names `pods`.
+  void add_job(std::uint32_t id, slurm::JobState state, std::vector<std::string> pods, std::string hosts = {}) {
+    auto job = std::make_shared<slurm::Job>();
+    job->id = JobId{id};
+    job->states.base = state;
+    job->nodes = std::move(hosts);
+    JobRecord record;
+    record.unit = view.uid;
+    for (const std::string& pod : pods) record.uids.emplace_back("uid-" + pod);
+    record.spec = "other";
+    view.jobs.push_back({job, record, now});
+  }
+  UnitPlan plan() { return plan_unit(config, self, view, slurm, nodes, memory, now, wall); }
+  static std::vector<std::string> bound(const UnitPlan& plan) {
+    std::vector<std::string> out;
+    for (const UnitPlan::Bind& bind : plan.binds)
+      out.push_back(bind.pod->meta.key.name + "@" + bind.node->meta.key.name);
+    return out;
+  }
+
+  json::Interner interner;
+  Config config;
+  Identity self{"bridge", "cluster"};
+  UnitView view;
+  SlurmView slurm;
+  NodeTable nodes;
+  UnitMemory memory;
+  TimePoint now{1h};
+  WallTime wall{std::chrono::sys_days{std::chrono::year{2026} / 1 / 1}};
+};
+
+// W26: too few is a wait with a reason, not an error.
+TEST_F(GangTest, WaitsForItsMinimum) {
+  add_pod("a");
+  const UnitPlan p = plan();
+  EXPECT_FALSE(p.submit);
+  ASSERT_EQ(p.waiting.size(), 1u);
+  EXPECT_EQ(p.waiting[0].reason, "InsufficientPods");
+  EXPECT_EQ(p.waiting[0].message, "PodGroup ns/g has 1 of the 2 pods that must start together");
+}
+
+TEST_F(GangTest, OneJobForAllWithAtLeastTheMinimumOfNodes) {
+  for (const char* name : {"a", "b", "c"}) add_pod(name);
+  const UnitPlan p = plan();
+  ASSERT_TRUE(p.submit);
+  EXPECT_FALSE(p.submit->nodes);
+  EXPECT_EQ(p.submit->minimum_nodes, 2u);
+  EXPECT_EQ(p.submit->maximum_nodes, 3u);
+  EXPECT_EQ(parse_record(*p.submit->admin_comment)->uids.size(), 3u);
+  view.root->gang->minimum = 3;
+  EXPECT_EQ(plan().submit->nodes, 3u);
+}
+
+// W14: members that are over, going or gated do not count.
+TEST_F(GangTest, OnlyLiveMembersCount) {
+  add_pod("a");
+  add_pod("b")->phase = kube::PodPhase::kSucceeded;
+  add_pod("c")->meta.deleted = wall;
+  add_pod("d")->scheduling_gates = {interner("later")};
+  EXPECT_FALSE(plan().submit);
+  add_pod("e");
+  const UnitPlan p = plan();
+  ASSERT_TRUE(p.submit);
+  EXPECT_EQ(p.submit->nodes, 2u);
+}
+
+// W2: the same pods get the same nodes, in order of rank, however often it is asked.
+TEST_F(GangTest, NodesGoInOrderOfRank) {
+  for (const char* name : {"w-10", "w-2", "w-1"}) mark(*add_pod(name), 7);
+  add_job(7, slurm::JobState::kRunning, {"w-1", "w-2", "w-10"}, "n[4-6]");
+  EXPECT_THAT(bound(plan()), ElementsAre("w-1@n4", "w-2@n5", "w-10@n6"));
+}
+TEST_F(GangTest, BoundMembersKeepTheirNodes) {
+  mark(*add_pod("a"), 7);
+  bind(*add_pod("b"), 7, "n4");
+  mark(*add_pod("c"), 7);
+  add_job(7, slurm::JobState::kRunning, {"a", "b", "c"}, "n[4-6]");
+  EXPECT_THAT(bound(plan()), ElementsAre("a@n5", "c@n6"));
+  memory.binding.insert_or_assign(Uid("uid-a"), NodeName("n5"));
+  EXPECT_THAT(bound(plan()), ElementsAre("c@n6"));
+}
+
+TEST_F(GangTest, NoneIsBoundBeforeAllCanBe) {
+  mark(*add_pod("a"), 7);
+  const auto b = add_pod("b");
+  add_job(7, slurm::JobState::kRunning, {"a", "b"}, "n[1-2]");
+  UnitPlan p = plan();
+  EXPECT_THAT(bound(p), ElementsAre()) << "b is not marked";
+  EXPECT_EQ(p.marks.size(), 1u);
+  mark(*b, 7);
+  b->requests = {{interner("cpu"), Quantity(16)}};
+  p = plan();
+  EXPECT_THAT(bound(p), ElementsAre()) << "b does not fit";
+  EXPECT_EQ(p.waiting.at(0).reason, "NodeRefused");
+  now += kMisfitPatience;
+  view.jobs[0].confirmed_at = now;
+  EXPECT_EQ(plan().cancels.size(), 1u);
+}
+
+TEST_F(GangTest, LatecomersJoinAJobThatWaits) {
+  mark(*add_pod("a"), 7);
+  mark(*add_pod("b"), 7);
+  add_pod("c");
+  add_job(7, slurm::JobState::kPending, {"a", "b"});
+  UnitPlan p = plan();
+  EXPECT_FALSE(p.submit);
+  ASSERT_TRUE(p.update);
+  EXPECT_EQ(p.update->job, JobId{7});
+  EXPECT_EQ(p.update->description.maximum_nodes, 3u);
+  EXPECT_TRUE(p.marks.empty()) << "c is marked when Slurm has the new record";
+  view.jobs[0].record = *parse_record(*p.update->description.admin_comment);
+  p = plan();
+  EXPECT_FALSE(p.update);
+  EXPECT_EQ(p.marks.size(), 1u);
+  ASSERT_EQ(p.waiting.size(), 1u);
+  EXPECT_EQ(p.waiting[0].pods.size(), 3u);
+}
+
+// W17: after the start, those who come later get a job of their own, whatever their number.
+TEST_F(GangTest, LatecomersOfARunningGangGetTheirOwnJob) {
+  bind(*add_pod("a"), 7, "n1");
+  bind(*add_pod("b"), 7, "n2");
+  add_pod("c");
+  add_job(7, slurm::JobState::kRunning, {"a", "b"}, "n[1-2]");
+  const UnitPlan p = plan();
+  ASSERT_TRUE(p.submit);
+  EXPECT_EQ(p.submit->nodes, 1u);
+  EXPECT_TRUE(p.cancels.empty());
+}
+TEST_F(GangTest, StartedWithFewerNodesTheRestGetsAJob) {
+  for (const char* name : {"a", "b", "c"}) mark(*add_pod(name), 7);
+  add_job(7, slurm::JobState::kRunning, {"a", "b", "c"}, "n[1-2]");
+  const UnitPlan p = plan();
+  EXPECT_THAT(bound(p), ElementsAre("a@n1", "b@n2"));
+  ASSERT_TRUE(p.submit);
+  EXPECT_EQ(p.submit->nodes, 1u);
+}
+
+// One lost member is replaced on its own node; the others go on.
+TEST_F(GangTest, AReplacementTakesTheFreeNode) {
+  bind(*add_pod("a"), 7, "n1");
+  const auto failed = add_pod("b-1");
+  bind(*failed, 7, "n2");
+  failed->phase = kube::PodPhase::kFailed;
+  const auto fresh = add_pod("b-2");
+  add_job(7, slurm::JobState::kRunning, {"a", "b-1"}, "n[1-2]");
+  UnitPlan p = plan();
+  EXPECT_FALSE(p.submit);
+  ASSERT_EQ(p.marks.size(), 1u);
+  EXPECT_EQ(p.marks[0].pod, fresh);
+  mark(*fresh, 7);
+  EXPECT_THAT(bound(plan()), ElementsAre("b-2@n2"));
+}
+// While the lost one still goes, its replacement queues; when the node is free first, the queued job is given back.
+TEST_F(GangTest, AFreedNodeComesBeforeAJobThatWaits) {
+  bind(*add_pod("a"), 7, "n1");
+  const auto old = add_pod("b-1");
+  bind(*old, 7, "n2");
+  old->meta.deleted = wall;
+  const auto fresh = add_pod("b-2");
+  add_job(7, slurm::JobState::kRunning, {"a", "b-1"}, "n[1-2]");
+  EXPECT_TRUE(plan().submit);
+  mark(*fresh, 8);
+  add_job(8, slurm::JobState::kPending, {"b-2"});
+  EXPECT_TRUE(plan().cancels.empty());
+  view.pods.erase(view.pods.begin() + 1);
+  const UnitPlan p = plan();
+  ASSERT_EQ(p.cancels.size(), 1u);
+  EXPECT_EQ(p.cancels[0].job, JobId{8});
+  ASSERT_EQ(p.marks.size(), 1u);
+  EXPECT_EQ(p.marks[0].job, JobId{7});
+}
+
+// A gang that is over leaves its nodes to Slurm: what comes after queues like everybody.
+TEST_F(GangTest, ADeadGangsNodesAreNotReused) {
+  const auto a = add_pod("a");
+  bind(*a, 7, "n1");
+  a->phase = kube::PodPhase::kFailed;
+  add_pod("c");
+  add_pod("d");
+  add_job(7, slurm::JobState::kRunning, {"a"}, "n[1-2]");
+  const UnitPlan p = plan();
+  EXPECT_TRUE(p.binds.empty());
+  EXPECT_TRUE(p.submit);
+  EXPECT_TRUE(p.cancels.empty()) << "the pod sync gives it back when the pods are surely over";
+}
+
+TEST_F(GangTest, AJobWhoseGangShrankBelowItsMinimumIsGivenBack) {
+  mark(*add_pod("a"), 7);
+  add_job(7, slurm::JobState::kPending, {"a", "b"});
+  const UnitPlan p = plan();
+  ASSERT_EQ(p.cancels.size(), 1u);
+  EXPECT_EQ(p.cancels[0].why, "PodGroup ns/g has only 1 of the 2 pods that must start together");
+  EXPECT_EQ(p.waiting.at(0).reason, "InsufficientPods");
+}
+
+TEST_F(GangTest, AnUnreadableGroupSubmitsNothing) {  // W16
+  add_pod("a");
+  add_pod("b");
+  view.root.reset();
+  view.root_problem = "PodGroup ns/g cannot be read";
+  const UnitPlan p = plan();
+  EXPECT_FALSE(p.submit);
+  EXPECT_EQ(p.waiting.at(0).reason, "OwnerUnknown");
+}
+TEST_F(GangTest, AFinishedGroupStartsNobody) {
+  add_pod("a");
+  add_pod("b");
+  view.root->gang->closed = "is Finished";
+  EXPECT_FALSE(plan().submit);
+  EXPECT_EQ(plan().waiting.at(0).message, "PodGroup ns/g is Finished");
+}
+
+TEST_F(GangTest, ARefusedHostOfALivingGangIsGivenUpAlone) {
+  bind(*add_pod("a"), 7, "n1");
+  mark(*add_pod("b"), 7);
+  add_job(7, slurm::JobState::kRunning, {"a", "b"}, "n[1-2]");
+  nodes.on_node(nodes.by_slurm_name("n2"), nullptr);
+  EXPECT_EQ(plan().waiting.at(0).reason, "NodeRefused");
+  now += kMisfitPatience;
+  plan();
+  const UnitPlan p = plan();
+  EXPECT_TRUE(p.cancels.empty());
+  ASSERT_TRUE(p.submit);
+  EXPECT_EQ(p.submit->nodes, 1u);
+}
+
+TEST_F(GangTest, TheYoungerOfTwoJobsForTheSamePodsIsCancelled) {
+  add_pod("a");
+  add_pod("b");
+  add_job(7, slurm::JobState::kPending, {"a", "b"});
+  add_job(9, slurm::JobState::kPending, {"a", "b"});
+  const UnitPlan p = plan();
+  ASSERT_EQ(p.cancels.size(), 1u);
+  EXPECT_EQ(p.cancels[0].job, JobId{9});
+  EXPECT_EQ(p.marks.size(), 2u);
+}
+
+// W15: the same group name in two namespaces is two gangs; a group of another kind is another.
+TEST(UnitOf, GroupsAreOfOneNamespaceAndKind) {
+  json::Interner interner;
+  kube::Pod pod;
+  pod.meta.key = {"a", "p"};
+  pod.meta.uid = Uid("u");
+  EXPECT_EQ(unit_of(pod), Uid("u"));
+  pod.meta.labels = {{interner(names::kPodGroup), interner("g")}};
+  EXPECT_EQ(unit_of(pod), Uid("scheduling.x-k8s.io/a/g"));
+  pod.meta.key.ns = "b";
+  EXPECT_EQ(unit_of(pod), Uid("scheduling.x-k8s.io/b/g"));
+  pod.scheduling_group = interner("g");
+  EXPECT_EQ(unit_of(pod), Uid("scheduling.k8s.io/b/g"));
+  pod.scheduling_group = {};
+  pod.meta.labels = {{interner(names::kLwsGroupKey), interner("k")}, {interner(names::kLwsName), interner("l")}};
+  EXPECT_EQ(unit_of(pod), Uid("leaderworkerset.x-k8s.io/b/l/k"));
+}
+
+TEST(Rank, NumbersCountByValue) {
+  const auto before = [](std::string a, std::string b) {
+    kube::Pod x, y;
+    x.meta.key = {"ns", std::move(a)};
+    y.meta.key = {"ns", std::move(b)};
+    EXPECT_FALSE(ranks_before(x, y) && ranks_before(y, x));
+    return ranks_before(x, y);
+  };
+  EXPECT_TRUE(before("w-2", "w-10"));
+  EXPECT_FALSE(before("w-10", "w-2"));
+  EXPECT_TRUE(before("set-0", "set-0-1"));
+  EXPECT_TRUE(before("set-0-9", "set-1"));
+  EXPECT_TRUE(before("a1", "a01"));
+  EXPECT_FALSE(before("a", "a"));
+  EXPECT_TRUE(before("a-1-x", "a-2-a"));
+}
+
+}  // namespace
+}  // namespace bascule::bridge

@@ -1,0 +1,191 @@
+#include "bridge/unit_jobs.hpp"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "slurm/hostlist.hpp"
+
+namespace bascule::bridge {
+
+namespace {
+
+bool holds_node(const kube::Pod& pod) {
+  return pod.bound() && !pod.terminal();
+}
+
+bool names_pod(const JobView& view, const Uid& pod) {
+  return std::ranges::find(view.record.uids, pod) != view.record.uids.end();
+}
+
+class Assigner final {
+ public:
+  Assigner(const UnitView& unit, const NodeView& nodes, const UnitMemory& memory)
+      : unit_(unit), nodes_(nodes), memory_(memory) {}
+
+  UnitJobs run() {
+    rank_jobs();
+    for (const PodPtr& pod : unit_.pods) {
+      if (holds_node(*pod)) hold(pod, pod->node_name.str());
+    }
+    std::vector<PodPtr> waiting;
+    for (const PodPtr& pod : unit_.pods) {
+      if (wants_node(*pod)) waiting.push_back(pod);
+    }
+    sort_by_rank(waiting);
+    for (const PodPtr& pod : waiting) place(pod);
+    for (State& state : states_) share_hosts(state);
+    refill();
+    return finish();
+  }
+
+ private:
+  struct State {
+    HeldJob held;
+    std::vector<std::string> taken;  // Kubernetes nodes of the pods it holds
+    std::vector<std::string> free;   // running: Slurm names of hosts without a pod
+    bool wanted = false;             // a pod that is not over is named by its record or label
+  };
+
+  void rank_jobs() {
+    for (const JobView& view : unit_.jobs) {
+      if (view.job->states.ended()) continue;
+      State state;
+      state.held.view = &view;
+      states_.push_back(std::move(state));
+    }
+    const auto rank = [this](const State& state) {
+      const JobId id = state.held.view->job->id;
+      int bound = 0;
+      int labelled = 0;
+      for (const PodPtr& pod : unit_.pods) {
+        if (pod->terminal() || label_of(*pod) != id) continue;
+        ++labelled;
+        if (pod->bound()) ++bound;
+      }
+      return std::tuple(-bound, -labelled, !runs(*state.held.view->job), id);
+    };
+    std::ranges::sort(states_, {}, rank);
+  }
+
+  State* find(JobId id) {
+    const auto it = std::ranges::find_if(states_, [id](const State& s) { return s.held.view->job->id == id; });
+    return id && it != states_.end() ? &*it : nullptr;
+  }
+
+  State* owner_of(const kube::Pod& pod) {
+    if (State* labelled = find(label_of(pod))) return labelled;
+    const auto marked = memory_.marked.find(pod.meta.uid);
+    if (State* known = marked == memory_.marked.end() ? nullptr : find(marked->second)) return known;
+    const auto named =
+        std::ranges::find_if(states_, [&pod](const State& state) { return names_pod(*state.held.view, pod.meta.uid); });
+    return named == states_.end() ? nullptr : &*named;
+  }
+
+  void hold(const PodPtr& pod, std::string node) {
+    State* state = owner_of(*pod);
+    if (state == nullptr) return;
+    ++state->held.bound;
+    state->taken.push_back(std::move(node));
+  }
+
+  void place(const PodPtr& pod) {
+    State* state = owner_of(*pod);
+    if (state == nullptr) {
+      out_.uncovered.push_back(pod);
+      return;
+    }
+    const auto binding = memory_.binding.find(pod->meta.uid);
+    if (binding == memory_.binding.end()) {
+      state->held.pods.push_back(pod);
+    } else {
+      ++state->held.bound;
+      state->taken.push_back(binding->second.str());
+    }
+  }
+
+  // A running job's free hosts, in Slurm's order, to its pods in order of rank.
+  void share_hosts(State& state) {
+    const slurm::Job& job = *state.held.view->job;
+    if (!runs(job) || job.nodes.empty()) return;
+    const auto hosts = slurm::expand_hostlist(job.nodes);
+    if (!hosts) {
+      state.held.unreadable = hosts.error();
+      return;
+    }
+    std::multiset<std::string> taken(state.taken.begin(), state.taken.end());
+    for (const std::string& host : *hosts) {
+      if (memory_.given_up.contains({job.id, host})) continue;
+      const NodePtr node = nodes_.by_slurm_name(host);
+      const auto used = node ? taken.find(node->meta.key.name) : taken.end();
+      if (used != taken.end()) {
+        taken.erase(used);
+      } else {
+        state.free.push_back(host);
+      }
+    }
+    const std::size_t room = std::min(state.free.size(), state.held.pods.size());
+    out_.uncovered.insert(out_.uncovered.end(), state.held.pods.begin() + static_cast<std::ptrdiff_t>(room),
+                          state.held.pods.end());
+    state.held.pods.resize(room);
+    state.held.hosts.assign(state.free.begin(), state.free.begin() + static_cast<std::ptrdiff_t>(room));
+    state.free.erase(state.free.begin(), state.free.begin() + static_cast<std::ptrdiff_t>(room));
+  }
+
+  // Hosts that a living gang has free go to those who have no job, then to those whose job still waits.
+  void refill() {
+    for (State& state : states_) {
+      if (state.held.bound == 0) continue;
+      take(state, out_.uncovered);
+      for (State& other : states_) {
+        if (other.held.view->job->states.base == slurm::JobState::kPending) take(state, other.held.pods);
+      }
+    }
+  }
+  static void take(State& state, std::vector<PodPtr>& from) {
+    while (!state.free.empty() && !from.empty()) {
+      state.held.pods.push_back(from.front());
+      state.held.hosts.push_back(state.free.front());
+      from.erase(from.begin());
+      state.free.erase(state.free.begin());
+    }
+  }
+
+  UnitJobs finish() {
+    sort_by_rank(out_.uncovered);
+    for (State& state : states_) {
+      const JobView& view = *state.held.view;
+      if (state.held.members() > 0) {
+        out_.jobs.push_back(std::move(state.held));
+      } else if (std::ranges::any_of(unit_.pods, [&](const PodPtr& pod) {
+                   return !pod->terminal() && !pod->deleting() &&
+                          (names_pod(view, pod->meta.uid) || label_of(*pod) == view.job->id);
+                 })) {
+        out_.surplus.push_back(&view);
+      }
+    }
+    return std::move(out_);
+  }
+
+  const UnitView& unit_;
+  const NodeView& nodes_;
+  const UnitMemory& memory_;
+  std::vector<State> states_;
+  UnitJobs out_;
+};
+
+}  // namespace
+
+bool wants_node(const kube::Pod& pod) {
+  return !pod.terminal() && !pod.deleting() && !pod.bound() && pod.scheduling_gates.empty();
+}
+
+bool runs(const slurm::Job& job) {
+  return job.states.base == slurm::JobState::kRunning && !job.states.has(slurm::JobFlag::kCompleting);
+}
+
+UnitJobs assign_pods(const UnitView& unit, const NodeView& nodes, const UnitMemory& memory) {
+  return Assigner(unit, nodes, memory).run();
+}
+
+}  // namespace bascule::bridge
