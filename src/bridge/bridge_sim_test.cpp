@@ -12,6 +12,7 @@
 #include "bridge/record.hpp"
 #include "bridge/scheduler.hpp"
 #include "net/loopback.hpp"
+#include "slurm/hostlist.hpp"
 #include "testing/fake_api.hpp"
 #include "testing/fake_cluster.hpp"
 #include "testing/fake_slurm.hpp"
@@ -25,6 +26,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::SimEnvironment;
 namespace r = kube::resources;
+const kube::Resource kPodGroups{"scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", true};
 
 Config test_config() {
   Config config;
@@ -89,6 +91,7 @@ struct World {
         pod_sync(loop, network, [this](SimEnvironment& self, std::stop_token stop) {
           return pod_sync_main(self, *to_api, *to_rest, std::move(stop));
         }) {
+    api.add_resource(kPodGroups);
     slurm.model().add_partition("slurm-bridge", true);
     for (int i = 1; i <= nodes; ++i) {
       const std::string name = "n" + std::to_string(i);
@@ -114,6 +117,19 @@ struct World {
         testing::make_job(
             {.name = name, .ns = "slurm-bridge", .parallelism = pods, .backoff_limit = 1000, .pod = pod_template()}));
   }
+  // A Job whose pods form a gang: `minimum` of them start together.
+  void add_gang(const std::string& name, int pods, int minimum) {
+    api.create(kPodGroups, json::Object{{"apiVersion", kPodGroups.api_version()},
+                                        {"kind", "PodGroup"},
+                                        {"metadata", json::Object{{"name", name}, {"namespace", "slurm-bridge"}}},
+                                        {"spec", json::Object{{"minMember", minimum}}}});
+    json::Value pod = pod_template();
+    json::at_or_create(pod, {"metadata", "labels", names::kPodGroup}) = name;
+    api.create(
+        r::kJobs,
+        testing::make_job(
+            {.name = name, .ns = "slurm-bridge", .parallelism = pods, .backoff_limit = 1000, .pod = std::move(pod)}));
+  }
   bool all_complete() const {
     for (const json::Value& job : api.list(r::kJobs)) {
       if (json::int_at(job, {"status", "succeeded"}).value_or(0) !=
@@ -133,15 +149,17 @@ struct World {
 
   // What must hold at every instant.
   void check() {
-    std::map<std::string, int> running;  // by unit
+    std::map<std::string, int> running;  // by pod
     for (const auto& [id, job] : slurm.model().jobs()) {
       if (job.view.states.base != slurm::JobState::kRunning) continue;
       const auto record = parse_record(job.view.admin_comment);
-      if (record) ++running[record->unit.str()];
+      if (!record) continue;
+      for (const Uid& uid : record->uids) ++running[uid.str()];
     }
-    for (const auto& [unit, count] : running) {
-      // A duplicate born of a lost answer may live until it is seen; it never binds (below).
-      EXPECT_LE(count, 2) << unit;
+    for (const auto& [pod, count] : running) {
+      // A duplicate born of a lost answer may live until it is seen; it never binds (below). A gang's job may name a
+      // pod that had to take another.
+      EXPECT_LE(count, 2) << pod;
     }
     std::map<std::string, std::set<std::string>> pods_of_job;
     for (const json::Value& pod : api.list(r::kPods)) {
@@ -154,7 +172,8 @@ struct World {
       ASSERT_NE(record, nullptr) << job;
       EXPECT_EQ(record->view.states.base, slurm::JobState::kRunning)
           << "pod on " << node << " without a running job " << job;
-      EXPECT_EQ(record->view.nodes, node) << "job " << job;
+      const auto hosts = slurm::expand_hostlist(record->view.nodes);
+      EXPECT_TRUE(hosts && std::ranges::count(*hosts, node) == 1) << "job " << job << " has " << record->view.nodes;
       EXPECT_TRUE(pods_of_job[job].insert(node).second) << "two pods of job " << job << " on " << node;
     }
   }
@@ -166,6 +185,13 @@ struct World {
       if (::testing::Test::HasFatalFailure() || all_complete()) break;
     }
     return all_complete();
+  }
+  std::vector<json::Value> pods_on_nodes() {
+    std::vector<json::Value> out;
+    for (json::Value& pod : api.list(r::kPods)) {
+      if (!json::string_at(pod, {"spec", "nodeName"}).empty()) out.push_back(std::move(pod));
+    }
+    return out;
   }
   std::size_t live_jobs() {
     std::size_t count = 0;
@@ -280,6 +306,56 @@ TEST(BridgeSim, LostSubmitAnswersAreAdopted) {
   EXPECT_EQ(w.slurm.model().submitted(), 4u);
 }
 
+// All or none: a gang waits for all its nodes, and single pods pass it by.
+TEST(BridgeSim, AGangStartsTogether) {
+  World w(7, 4);
+  w.scheduler.start();
+  w.pod_sync.start();
+  w.hold_nodes(2);
+  w.loop.advance(1s);
+  w.add_gang("gang", 3, 3);
+  w.loop.advance(5s);
+  EXPECT_TRUE(w.pods_on_nodes().empty());
+  ASSERT_TRUE(w.slurm.model().cancel(w.slurm.now(), JobId{1}));
+  w.loop.advance(3s);
+  EXPECT_EQ(w.pods_on_nodes().size(), 3u);
+  EXPECT_TRUE(w.run(60s));
+  w.loop.advance(10s);
+  EXPECT_EQ(w.live_jobs(), 0u);
+  EXPECT_EQ(w.slurm.model().submitted(), 2u);
+}
+
+// W17: an elastic gang starts with its minimum; the rest follows as nodes come free.
+TEST(BridgeSim, AnElasticGangStartsWithItsMinimumAndGrows) {
+  World w(8, 3);
+  w.scheduler.start();
+  w.pod_sync.start();
+  w.add_gang("gang", 6, 2);
+  EXPECT_TRUE(w.run(120s));
+  w.loop.advance(10s);
+  EXPECT_EQ(w.live_jobs(), 0u);
+}
+
+TEST(BridgeSim, AGangWithoutItsGroupWaitsAndSaysSo) {
+  World w(9, 4);
+  w.scheduler.start();
+  w.pod_sync.start();
+  json::Value pod = testing::make_pod({.name = "p",
+                                       .ns = "slurm-bridge",
+                                       .scheduler = "slurm-bridge-scheduler",
+                                       .labels = {{std::string(names::kPodGroup), "later"}}});
+  w.api.create(r::kPods, pod);
+  w.loop.advance(5s);
+  EXPECT_EQ(w.slurm.model().submitted(), 0u);
+  EXPECT_THAT(json::dump(w.api.list(r::kPods).front()), ::testing::HasSubstr("does not exist"));
+  w.api.create(kPodGroups, json::Object{{"apiVersion", kPodGroups.api_version()},
+                                        {"kind", "PodGroup"},
+                                        {"metadata", json::Object{{"name", "later"}, {"namespace", "slurm-bridge"}}},
+                                        {"spec", json::Object{{"minMember", 1}}}});
+  w.loop.advance(10s);
+  EXPECT_EQ(w.slurm.model().submitted(), 1u);
+}
+
 class Kills : public ::testing::TestWithParam<int> {};
 
 TEST_P(Kills, HealAtAnyMoment) {
@@ -287,7 +363,15 @@ TEST_P(Kills, HealAtAnyMoment) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
   World w(seed, 4 + static_cast<int>(random() % 5));
-  for (int i = 0; i < 50; ++i) w.add_job("j" + std::to_string(i), 1 + static_cast<int>(random() % 2));
+  for (int i = 0; i < 50; ++i) {
+    const std::string name = "j" + std::to_string(i);
+    const int pods = 1 + static_cast<int>(random() % 4);
+    if (i % 3 == 0) {
+      w.add_gang(name, pods, 1 + static_cast<int>(random() % static_cast<std::uint64_t>(pods)));
+    } else {
+      w.add_job(name, 1 + pods / 3);
+    }
+  }
   w.scheduler.start();
   w.pod_sync.start();
   for (int life = 0; life < 4; ++life) {

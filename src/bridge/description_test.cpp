@@ -65,12 +65,11 @@ TEST(Describe, APlainPodIsOneExclusiveNode) {
   EXPECT_EQ(job.name, "j");
   EXPECT_EQ(job.partition, "bridge");
   EXPECT_EQ(job.mcs_label, "kubernetes");
-  EXPECT_EQ(job.nodes, 1u);
+  EXPECT_EQ(job.nodes, slurm::NodeCount(1));
   EXPECT_EQ(job.tasks_per_node, 1u);
   EXPECT_EQ(job.exclusive, true);
   // Unset, so that the partition's defaults count.
   EXPECT_FALSE(job.cpus_per_task || job.memory_per_node || job.tres_per_node || job.time_limit);
-  EXPECT_FALSE(job.minimum_nodes || job.maximum_nodes);
 }
 
 TEST(Describe, TakesEveryAnnotation) {
@@ -110,8 +109,7 @@ TEST(Describe, TakesEveryAnnotation) {
   EXPECT_EQ(job.user_id, "1000");
   EXPECT_EQ(job.wckey, "key");
   // W30: one node a pod, whatever the annotations say.
-  EXPECT_EQ(job.nodes, 1u);
-  EXPECT_FALSE(job.minimum_nodes || job.maximum_nodes);
+  EXPECT_EQ(job.nodes, slurm::NodeCount(1));
 }
 
 TEST(Describe, ExclusiveIsGivenUpOnlyByFalse) {
@@ -154,7 +152,7 @@ TEST(Describe, TheLargestOfRequestsLimitsAndPodsCounts) {
                                         pod({{"deviceclass.resource.kubernetes.io/dra.cpu", "4"}})});
   EXPECT_EQ(job.cpus_per_task, 4u);
   EXPECT_EQ(job.memory_per_node, 5u);
-  EXPECT_EQ(job.nodes, 2u);
+  EXPECT_EQ(job.nodes, slurm::NodeCount(2));
 }
 
 TEST(Describe, PodLevelLimitsOfTheTemplateCountWhereThePodsSayNothing) {

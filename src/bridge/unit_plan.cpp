@@ -190,9 +190,7 @@ class Planner final {
           Waiting{"Unschedulable", "no node that Slurm may use fits the pod: " + candidates.why_none, {}, pods});
     }
     if (needed < pods.size()) {
-      description->nodes.reset();
-      description->minimum_nodes = static_cast<std::uint32_t>(needed);
-      description->maximum_nodes = static_cast<std::uint32_t>(pods.size());
+      description->nodes = {static_cast<std::uint32_t>(needed), static_cast<std::uint32_t>(pods.size())};
     }
     if (!candidates.excluded.empty()) description->excluded_nodes = std::vector{candidates.excluded};
     JobRecord record{self_.bridge, self_.cluster, unit_.uid, fingerprint(slurm::encode_update(*description)), {},

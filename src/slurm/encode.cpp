@@ -1,5 +1,7 @@
 #include "slurm/encode.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "json/value.hpp"
@@ -44,9 +46,10 @@ json::Object describe(const JobDescription& job) {
   put(to, "admin_comment", job.admin_comment);
   put(to, "comment", job.comment);
   put(to, "tres_per_node", job.tres_per_node);
-  if (job.nodes) to["nodes"] = std::to_string(*job.nodes);
-  put(to, "minimum_nodes", job.minimum_nodes);
-  put(to, "maximum_nodes", job.maximum_nodes);
+  if (job.nodes) {
+    const auto [minimum, maximum] = *job.nodes;
+    to["nodes"] = minimum == maximum ? std::to_string(minimum) : fmt::format("{}-{}", minimum, maximum);
+  }
   put(to, "tasks_per_node", job.tasks_per_node);
   put(to, "cpus_per_task", job.cpus_per_task);
   if (job.memory_per_node) to["memory_per_node"] = number(std::max<std::uint64_t>(1, *job.memory_per_node));

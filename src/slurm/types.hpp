@@ -164,14 +164,22 @@ struct Partition {
   friend bool operator==(const Partition&, const Partition&) = default;
 };
 
+// At least and at most so many nodes.
+struct NodeCount {
+  std::uint32_t minimum = 1;
+  std::uint32_t maximum = 1;
+  NodeCount(std::uint32_t exactly) noexcept : minimum(exactly), maximum(exactly) {}
+  NodeCount(std::uint32_t at_least, std::uint32_t at_most) noexcept : minimum(at_least), maximum(at_most) {}
+  friend bool operator==(const NodeCount&, const NodeCount&) = default;
+};
+
 // What a submit or update says (job_desc_msg). Absent fields are not sent.
 struct JobDescription {
   std::optional<std::string> name, account, partition, qos, reservation, constraints, licenses, wckey, mcs_label;
   std::optional<std::string> user_id, group_id;
   std::optional<std::string> admin_comment, comment;
   std::optional<std::string> tres_per_node;
-  std::optional<std::uint32_t> nodes;  // exactly so many
-  std::optional<std::uint32_t> minimum_nodes, maximum_nodes;
+  std::optional<NodeCount> nodes;
   std::optional<std::uint32_t> tasks_per_node, cpus_per_task;
   std::optional<std::uint64_t> memory_per_node;  // MiB, never 0
   std::optional<std::uint32_t> time_limit;       // minutes

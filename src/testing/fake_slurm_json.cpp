@@ -174,6 +174,18 @@ std::vector<std::string> read_words(const json::Value& value) {
   return out;
 }
 
+// "3", "2-4", or a plain number.
+std::optional<slurm::NodeCount> read_node_count(const json::Value& value) {
+  if (value.is_int64()) return static_cast<std::uint32_t>(value.as_int64());
+  if (!value.is_string()) return std::nullopt;
+  std::uint32_t least = 0;
+  std::uint32_t most = 0;
+  const std::string text(json::view(value.as_string()));
+  const int found = std::sscanf(text.c_str(), "%u-%u", &least, &most);
+  if (found < 1) return std::nullopt;
+  return slurm::NodeCount{least, found == 2 ? most : least};
+}
+
 struct Reader {
   SubmitBody body;
   std::optional<SlurmNo> error;
@@ -204,9 +216,7 @@ struct Reader {
     if (key == "admin_comment") return text(value, job.admin_comment);
     if (key == "comment") return text(value, job.comment);
     if (key == "tres_per_node") return text(value, job.tres_per_node);
-    if (key == "nodes") return number(value, job.nodes);
-    if (key == "minimum_nodes") return number(value, job.minimum_nodes);
-    if (key == "maximum_nodes") return number(value, job.maximum_nodes);
+    if (key == "nodes") return void(job.nodes = read_node_count(value));
     if (key == "tasks_per_node") return number(value, job.tasks_per_node);
     if (key == "cpus_per_task") return number(value, job.cpus_per_task);
     if (key == "memory_per_node") return number(value, job.memory_per_node);

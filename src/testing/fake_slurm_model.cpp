@@ -359,7 +359,8 @@ std::expected<void, SlurmNo> SlurmModel::update_job(WallTime now, JobId id, cons
   slurm::Job& view = job.view;
   if (view.states.ended()) return no(2084, "Job has already finished");
   if (view.states.base != JobState::kPending) {
-    if (change.nodes && *change.nodes > job.shares.size()) return no(2073, "Job is no longer pending execution");
+    if (change.nodes && change.nodes->minimum > job.shares.size())
+      return no(2073, "Job is no longer pending execution");
     if (change.tres_per_node && *change.tres_per_node != view.tres_per_node) {
       return no(2073, "Job is no longer pending execution");
     }
@@ -372,7 +373,6 @@ std::expected<void, SlurmNo> SlurmModel::update_job(WallTime now, JobId id, cons
   take(changed.asked.excluded_nodes, change.excluded_nodes);
   take(changed.asked.constraints, change.constraints);
   take(changed.asked.nodes, change.nodes);
-  take(changed.asked.minimum_nodes, change.minimum_nodes);
   take(changed.asked.tasks_per_node, change.tasks_per_node);
   take(changed.asked.cpus_per_task, change.cpus_per_task);
   take(changed.asked.memory_per_node, change.memory_per_node);

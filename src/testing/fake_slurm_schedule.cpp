@@ -19,10 +19,6 @@ std::uint32_t cpus_of(const slurm::JobDescription& job) {
   return std::max(1u, job.tasks_per_node.value_or(1)) * std::max(1u, job.cpus_per_task.value_or(1));
 }
 
-std::uint32_t nodes_of(const slurm::JobDescription& job) {
-  return std::max(1u, job.nodes.value_or(job.minimum_nodes.value_or(1)));
-}
-
 bool usable(const slurm::Node& node) {
   if (node.states.base == NodeState::kDown || node.states.base == NodeState::kUnknown) return false;
   return !node.states.has(NodeFlag::kDrain) && !node.states.has(NodeFlag::kNotResponding) &&
@@ -122,7 +118,7 @@ void SlurmModel::schedule(WallTime now) {
 }
 
 bool SlurmModel::try_start(WallTime now, JobRecord& job, std::vector<NodeRecord*>& free) {
-  const std::uint32_t wanted = nodes_of(job.asked);
+  const slurm::NodeCount wanted = job.asked.nodes.value_or(1);
   std::vector<NodeRecord*> on;
   std::size_t required = 0;
   if (job.asked.required_nodes) {
@@ -137,10 +133,10 @@ bool SlurmModel::try_start(WallTime now, JobRecord& job, std::vector<NodeRecord*
   }
   if (on.size() < required) return false;
   for (NodeRecord* node : free) {
-    if (on.size() >= wanted) break;
+    if (on.size() >= wanted.maximum) break;
     if (std::ranges::find(on, node) == on.end() && fits(job, *node)) on.push_back(node);
   }
-  if (on.size() < wanted) return false;
+  if (on.size() < wanted.minimum) return false;
   std::ranges::sort(on, {}, [](const NodeRecord* node) { return node->view.name; });
   start(now, job, on);
   std::erase_if(free, [](const NodeRecord* node) { return node->view.alloc_cpus >= node->view.cpus; });
