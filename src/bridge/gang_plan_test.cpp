@@ -250,6 +250,21 @@ TEST_F(GangTest, AJobWhoseGangShrankBelowItsMinimumIsGivenBack) {
   EXPECT_EQ(p.waiting.at(0).reason, "InsufficientPods");
 }
 
+// A member made anew does not wait for those that are done; but the pods of another Job under the same group are no
+// company.
+TEST_F(GangTest, MembersThatAreDoneCountForTheirOwnJob) {
+  const auto owned = [this](const char* name, const char* job) {
+    const auto pod = add_pod(name);
+    pod->meta.owners = {{interner("batch/v1"), interner("Job"), interner(job), Uid(job), true}};
+    return pod;
+  };
+  owned("a", "first")->phase = kube::PodPhase::kSucceeded;
+  const auto again = owned("b", "second");
+  EXPECT_FALSE(plan().submit);
+  again->meta.owners[0].uid = Uid("first");
+  EXPECT_TRUE(plan().submit);
+}
+
 TEST_F(GangTest, AnUnreadableGroupSubmitsNothing) {  // W16
   add_pod("a");
   add_pod("b");

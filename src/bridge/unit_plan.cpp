@@ -64,9 +64,22 @@ class Planner final {
   void wake_at(TimePoint when) { plan_.wake = plan_.wake ? std::min(*plan_.wake, when) : when; }
 
   std::uint32_t minimum() const { return unit_.root && unit_.root->gang ? unit_.root->gang->minimum : 1; }
-  // Members that hold a node, or are about to, by jobs other than `except`.
+  // Members that have done their part. A pod made anew after that must not wait for them; those of an earlier owner
+  // (another Job under the same group) are none of its gang.
+  std::size_t done() const {
+    const kube::OwnerReference* owner = nullptr;
+    for (const PodPtr& pod : unit_.pods) {
+      if (owner == nullptr && wants_node(*pod)) owner = pod->meta.controller();
+    }
+    if (owner == nullptr) return 0;
+    return static_cast<std::size_t>(std::ranges::count_if(unit_.pods, [owner](const PodPtr& pod) {
+      const kube::OwnerReference* other = pod->meta.controller();
+      return pod->phase == kube::PodPhase::kSucceeded && other != nullptr && other->uid == owner->uid;
+    }));
+  }
+  // Members that hold a node, or are about to, by jobs other than `except`, and those that are done.
   std::size_t placed(const HeldJob* except = nullptr) const {
-    std::size_t count = 0;
+    std::size_t count = unit_.root && unit_.root->gang ? done() : 0;
     for (const HeldJob& held : jobs_.jobs) {
       if (&held != except) count += runs(*held.view->job) ? held.members() : held.bound;
     }
