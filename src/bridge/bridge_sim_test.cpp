@@ -149,17 +149,15 @@ struct World {
 
   // What must hold at every instant.
   void check() {
-    std::map<std::string, int> running;  // by pod
+    std::map<std::string, int> running;  // by unit
     for (const auto& [id, job] : slurm.model().jobs()) {
       if (job.view.states.base != slurm::JobState::kRunning) continue;
       const auto record = parse_record(job.view.admin_comment);
-      if (!record) continue;
-      for (const Uid& uid : record->uids) ++running[uid.str()];
+      if (record && record->unit == record->uids.front()) ++running[record->unit.str()];
     }
-    for (const auto& [pod, count] : running) {
-      // A duplicate born of a lost answer may live until it is seen; it never binds (below). A gang's job may name a
-      // pod that had to take another.
-      EXPECT_LE(count, 2) << pod;
+    for (const auto& [unit, count] : running) {
+      // A duplicate born of a lost answer may live until it is seen; it never binds (below). A gang may have several.
+      EXPECT_LE(count, 2) << unit;
     }
     std::map<std::string, std::set<std::string>> pods_of_job;
     for (const json::Value& pod : api.list(r::kPods)) {

@@ -190,6 +190,12 @@ TEST_F(GangTest, StartedWithFewerNodesTheRestGetsAJob) {
   EXPECT_THAT(bound(p), ElementsAre("a@n1", "b@n2"));
   ASSERT_TRUE(p.submit);
   EXPECT_EQ(p.submit->nodes, slurm::NodeCount(1));
+  add_job(8, slurm::JobState::kPending, {"c"});
+  const UnitPlan next = plan();
+  EXPECT_FALSE(next.submit);
+  EXPECT_TRUE(next.cancels.empty());
+  ASSERT_EQ(next.marks.size(), 1u) << "c still carries the label of the first job";
+  EXPECT_EQ(next.marks[0].job, JobId{8});
 }
 
 // One lost member is replaced on its own node; the others go on.

@@ -125,11 +125,22 @@ class Assigner final {
       }
     }
     const std::size_t room = std::min(state.free.size(), state.held.pods.size());
-    out_.uncovered.insert(out_.uncovered.end(), state.held.pods.begin() + static_cast<std::ptrdiff_t>(room),
-                          state.held.pods.end());
+    for (std::size_t i = room; i < state.held.pods.size(); ++i) overflow(state, state.held.pods[i]);
     state.held.pods.resize(room);
     state.held.hosts.assign(state.free.begin(), state.free.begin() + static_cast<std::ptrdiff_t>(room));
     state.free.erase(state.free.begin(), state.free.begin() + static_cast<std::ptrdiff_t>(room));
+  }
+
+  // The job its label names has no node for it: it counts on the next one that was submitted for it.
+  void overflow(const State& full, const PodPtr& pod) {
+    const auto next = std::find_if(states_.begin() + (&full - states_.data()) + 1, states_.end(),
+                                   [&](const State& s) { return names_pod(*s.held.view, pod->meta.uid); });
+    if (next != states_.end()) {
+      next->held.pods.push_back(pod);
+      sort_by_rank(next->held.pods);
+    } else {
+      out_.uncovered.push_back(pod);
+    }
   }
 
   // Hosts that a living gang has free go to those who have no job, then to those whose job still waits.
