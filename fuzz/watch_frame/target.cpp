@@ -15,6 +15,21 @@ namespace {
 
 using namespace bascule;
 
+// A frame that was only peeked at, if its object reads, is the frame.
+void check_peek(std::string_view line, json::Interner& interner) {
+  const auto peeked = kube::peek_watch_frame(line);
+  if (!peeked) return;
+  try {
+    kube::decode_object_meta(peeked->object, interner);
+  } catch (const json::ParseError&) {
+    return;
+  } catch (const json::ShapeError&) {
+    return;
+  }
+  const kube::WatchFrame frame = kube::decode_watch_frame(line);
+  if (frame.type != peeked->type || frame.object != peeked->object) std::abort();
+}
+
 // What a reader of the stream gets to know, as text.
 std::vector<std::string> read(std::string_view text, std::size_t step) {
   std::vector<std::string> out;
@@ -26,6 +41,7 @@ std::vector<std::string> read(std::string_view text, std::size_t step) {
       lines.feed(piece);
       while (const auto line = lines.next()) {
         try {
+          check_peek(*line, interner);
           const kube::WatchFrame frame = kube::decode_watch_frame(*line);
           out.push_back(std::to_string(static_cast<int>(frame.type)) + std::string(frame.object));
           if (frame.type == kube::WatchFrame::Type::kError) {

@@ -8,7 +8,6 @@
 #include "base/log.hpp"
 #include "json/error.hpp"
 #include "json/split.hpp"
-#include "kube/watch_frame.hpp"
 
 namespace bascule::kube {
 
@@ -215,6 +214,7 @@ void Reflector::take_listed(std::string_view text) {
 void Reflector::take_changed(std::string_view text) {
   try {
     ObjectStore::Item item = decode_(text);
+    ++stats_.events;
     if (core_.watch_event(item.meta->resource_version, loop_.now())) {
       store_.put(std::move(item));
     } else {
@@ -222,17 +222,28 @@ void Reflector::take_changed(std::string_view text) {
     }
   } catch (const json::ShapeError& error) {
     const ObjectMeta meta = decode_object_meta(text, interner_);
+    ++stats_.events;
     core_.watch_event(meta.resource_version, loop_.now());
     complain(meta, error);
   }
 }
 
 void Reflector::take_line(std::string_view line) {
-  const WatchFrame frame = decode_watch_frame(line);
+  if (const std::optional<WatchFrame> frame = peek_watch_frame(line)) {
+    try {
+      take_frame(*frame);
+      return;
+    } catch (const json::ParseError&) {
+      // Nothing was taken. Either there is more after the object, or it is no JSON: the whole line tells.
+    }
+  }
+  take_frame(decode_watch_frame(line));
+}
+
+void Reflector::take_frame(const WatchFrame& frame) {
   switch (frame.type) {
     case WatchFrame::Type::kAdded:
     case WatchFrame::Type::kModified:
-      ++stats_.events;
       take_changed(frame.object);
       return;
     case WatchFrame::Type::kDeleted: {

@@ -17,6 +17,7 @@
 #include "kube/objects.hpp"
 #include "kube/reflector.hpp"
 #include "kube/store.hpp"
+#include "kube/watch_frame.hpp"
 
 namespace bascule::kube {
 
@@ -66,6 +67,7 @@ class Reflector final {
   Task<> read_watch(const ReflectorCore::Request& request);
   void take_listed(std::string_view text);
   void take_line(std::string_view line);
+  void take_frame(const WatchFrame& frame);
   void take_changed(std::string_view text);
   void complain(const ObjectMeta& meta, const std::exception& error);
   std::string target(const ReflectorCore::Request& request) const;

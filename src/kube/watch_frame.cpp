@@ -35,4 +35,15 @@ WatchFrame decode_watch_frame(std::string_view line) {
   return frame;
 }
 
+std::optional<WatchFrame> peek_watch_frame(std::string_view line) noexcept {
+  constexpr std::string_view kAdded = R"({"type":"ADDED","object":)";
+  constexpr std::string_view kModified = R"({"type":"MODIFIED","object":)";
+  const bool added = line.starts_with(kAdded);
+  if (!added && !line.starts_with(kModified)) return std::nullopt;
+  const std::size_t start = added ? kAdded.size() : kModified.size();
+  if (!line.ends_with("}}") || line[start] != '{') return std::nullopt;
+  return WatchFrame{added ? WatchFrame::Type::kAdded : WatchFrame::Type::kModified,
+                    line.substr(start, line.size() - start - 1)};
+}
+
 }  // namespace bascule::kube
