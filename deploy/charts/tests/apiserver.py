@@ -76,6 +76,10 @@ class ApiServer:
     def kubectl(self, *args, given=None):
         return subprocess.run([program("kubectl"), *self.config, *args], input=given, capture_output=True, text=True, timeout=60)
 
+    @property
+    def helm_config(self):
+        return ["--kube-apiserver", self.url, "--kube-token", self.token, "--kube-insecure-skip-tls-verify"]
+
     def apply(self, manifest, *args):
         """As `kubectl apply` by a user: unknown fields are refused. None, or what the API server says."""
         done = self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", *args, given=manifest)
