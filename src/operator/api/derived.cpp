@@ -37,9 +37,10 @@ std::string rest_url(const RestApi& api) {
 
 std::string slurm_name(const NodeSet& set) {
   constexpr std::string_view kSpace = " \t\r\n\v\f";
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
   std::string_view word = set.pod_template.text("hostname");
   word.remove_prefix(std::min(word.find_first_not_of(kSpace), word.size()));
-  word = word.substr(0, word.find_first_of(kSpace));
+  word = word.substr(0, word.find_first_not_of(kPlain));
   word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
   word = word.substr(0, word.find_last_not_of('-') + 1);
   return word.empty() ? set.meta.name : std::string(word);

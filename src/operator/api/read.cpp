@@ -301,6 +301,7 @@ Token read_token(const json::Value& value) {
   result.username = spec.text("username", "nobody");
   if (result.username.empty()) result.username = "nobody";
   result.lifetime = duration_at(spec, "lifetime", result.lifetime);
+  if (result.lifetime <= Duration(0)) spec.fault("lifetime", "is not positive; write it as in 15m, or leave it out");
   result.refresh = spec.flag("refresh", true);
   result.secret = spec.key_ref("secretRef");
   if (result.secret.name.empty()) result.secret.name = token_secret(result.meta.name, result.username);

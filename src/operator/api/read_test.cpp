@@ -132,6 +132,7 @@ TEST(ReadNodeSetTest, SlurmNameIsOneWord) {
   EXPECT_EQ(name("foo-"), "foo");
   EXPECT_EQ(name("--foo-bar--"), "foo-bar");
   EXPECT_EQ(name("foo\nPartitionName=x"), "foo");
+  EXPECT_EQ(name("foo'$(x)"), "foo");
   EXPECT_EQ(name(""), "cr");
   EXPECT_EQ(name("  \t"), "cr");  // item 8 of the original's weaknesses: it crashed
   EXPECT_EQ(name("---"), "cr");

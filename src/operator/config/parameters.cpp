@@ -1,0 +1,101 @@
+#include "operator/config/parameters.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "operator/api/names.hpp"
+
+namespace bascule::op {
+
+namespace {
+
+std::string lowered(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \t";
+  text.remove_prefix(std::min(text.find_first_not_of(kBlank), text.size()));
+  return text.substr(0, text.find_last_not_of(kBlank) + 1);
+}
+
+// foo=bar -> foo
+std::string option_of(std::string_view member) {
+  return lowered(member.substr(0, member.find('=')));
+}
+
+std::string_view next_part(std::string_view& rest, char separator) {
+  const std::size_t end = rest.find(separator);
+  const std::string_view part = rest.substr(0, end);
+  rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+  return part;
+}
+
+void take_line(std::string_view line, std::map<std::string, std::string>& options) {
+  const std::size_t equals = line.find('=');
+  if (equals == std::string_view::npos) return;
+  const std::string_view key = trimmed(line.substr(0, equals));
+  const std::string_view value = trimmed(line.substr(equals + 1));
+  if (key.empty() || value.empty() || value.find_first_of(" \t\n") != std::string_view::npos) return;
+  options[lowered(key)] = value;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> parse_options(std::string_view conf) {
+  std::map<std::string, std::string> options;
+  std::string pending;
+  while (!conf.empty()) {
+    std::string_view line = next_part(conf, '\n');
+    line = line.substr(0, line.find('#'));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    line = line.substr(0, line.find_last_not_of(" \t") + 1);
+    if (line.empty()) continue;
+    const bool more = line.ends_with('\\');
+    pending += line.substr(0, line.size() - (more ? 1 : 0));
+    if (more) continue;
+    take_line(pending, options);
+    pending.clear();
+  }
+  take_line(pending, options);
+  return options;
+}
+
+std::string merged_parameters(std::string_view conf, const Required& required) {
+  const std::map<std::string, std::string> options = parse_options(conf);
+  std::string text;
+  for (const auto& [key, needed] : required) {
+    const auto own = options.find(lowered(key));
+    if (own == options.end()) continue;
+    std::set<std::string> members = needed;
+    std::set<std::string> known;
+    for (const std::string& member : needed) known.insert(option_of(member));
+    for (std::string_view rest = own->second; !rest.empty();) {
+      const std::string_view member = trimmed(next_part(rest, ','));
+      if (!member.empty() && known.insert(option_of(member)).second) members.emplace(member);
+    }
+    text += fmt::format("{}{}={}", text.empty() ? "" : "\n", key, fmt::join(members, ","));
+  }
+  return text;
+}
+
+std::string auth_alt_parameters(bool jwks) {
+  std::string text = fmt::format("jwt_key={}/{}", names::kSlurmEtc, names::kJwtKeyFile);
+  if (jwks) text += fmt::format(",jwks={}/{}", names::kSlurmEtc, names::kJwksFile);
+  return text;
+}
+
+Required auth_parameters(bool jwks) {
+  const std::string members = auth_alt_parameters(jwks);
+  std::set<std::string> keys;
+  for (std::string_view rest = members; !rest.empty();) keys.emplace(next_part(rest, ','));
+  return {{"AuthAltParameters", std::move(keys)}, {"AuthInfo", {std::string(kAuthInfo)}}};
+}
+
+}  // namespace bascule::op

@@ -1,0 +1,47 @@
+#include "operator/config/parameters.hpp"
+
+#include <gtest/gtest.h>
+
+namespace bascule::op {
+namespace {
+
+TEST(MergedParametersTest, OnlyWhatTheUserSets) {
+  EXPECT_EQ(merged_parameters("", {{"Foo", {"bar", "baz"}}}), "");
+  EXPECT_EQ(merged_parameters("Foo=fizz,buzz", {{"Foo", {"bar", "baz"}}}), "Foo=bar,baz,buzz,fizz");
+  EXPECT_EQ(merged_parameters("Foo=fizz,buzz,", {{"Foo", {"bar", "baz"}}}), "Foo=bar,baz,buzz,fizz");
+  EXPECT_EQ(merged_parameters("Foo=fizz,overlap,buzz", {{"Foo", {"bar", "overlap", "baz"}}}),
+            "Foo=bar,baz,buzz,fizz,overlap");
+}
+
+TEST(MergedParametersTest, OptionsOfMembersAreOurs) {
+  EXPECT_EQ(merged_parameters("Foo=bar,opt=1", {{"Foo", {"this", "that=2"}}}), "Foo=bar,opt=1,that=2,this");
+  EXPECT_EQ(merged_parameters("Foo=overlap=1", {{"Foo", {"overlap=0"}}}), "Foo=overlap=0");
+}
+
+TEST(MergedParametersTest, KeysWithoutCaseMembersAsSpelled) {
+  EXPECT_EQ(merged_parameters("foo=bar,overlap\nfizz=buzz,overlap",
+                              {{"Foo", {"Thing", "Overlap"}}, {"Fizz", {"Thing", "Overlap"}}, {"Absent", {"a"}}}),
+            "Fizz=Overlap,Thing,buzz\nFoo=Overlap,Thing,bar");
+  // Item 5 of the original's weaknesses: values were written in lower case.
+  EXPECT_EQ(merged_parameters("AuthAltParameters=UserClaimField=Name", {{"AuthAltParameters", {"jwt_key=/k"}}}),
+            "AuthAltParameters=UserClaimField=Name,jwt_key=/k");
+}
+
+TEST(MergedParametersTest, ReadsLinesAsSlurmDoes) {
+  const Required required{{"Foo", {"x"}}};
+  EXPECT_EQ(merged_parameters("# Foo=no\n  Foo = a,b  # why\n#Foo=no\r\n", required), "Foo=a,b,x");
+  EXPECT_EQ(merged_parameters("Foo=a\nFoo=b", required), "Foo=b,x");
+  EXPECT_EQ(merged_parameters("Foo=a,\\\nb,\\\nc", required), "Foo=a,b,c,x");
+  EXPECT_EQ(merged_parameters("Foo=a,\\", required), "Foo=a,x");
+  EXPECT_EQ(merged_parameters("Foo=a Bar=b", required), "");
+  EXPECT_EQ(merged_parameters("NodeName=n CPUs=1\nFoo\n=1\nFoo=", required), "");
+}
+
+TEST(MergedParametersTest, Auth) {
+  EXPECT_EQ(auth_alt_parameters(true), "jwt_key=/etc/slurm/jwt.key,jwks=/etc/slurm/jwks.json");
+  EXPECT_EQ(auth_parameters(true).at("AuthAltParameters").size(), 2U);
+  EXPECT_EQ(auth_parameters(false).at("AuthAltParameters").size(), 1U);
+}
+
+}  // namespace
+}  // namespace bascule::op

@@ -1,0 +1,188 @@
+#include "operator/config/slurm_conf.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "operator/api/derived.hpp"
+#include "operator/config/parameters.hpp"
+#include "operator/config/text.hpp"
+
+namespace bascule::op {
+
+namespace {
+
+constexpr std::string_view kSlurmdSpool = "/var/spool/slurmd";
+constexpr std::string_view kConfigless = "enable_configless";
+constexpr std::string_view kReconfigure = "reconfig_on_restart";
+constexpr std::int64_t kLeastNodeCount = 1024;
+constexpr std::int64_t kMostNodeCount = 65536;
+
+std::string number(std::int64_t value) {
+  return fmt::to_string(value);
+}
+
+std::vector<const NodeSet*> own_sets(const ClusterView& cluster) {
+  std::vector<const NodeSet*> sets;
+  for (const NodeSet& set : cluster.node_sets) {
+    if (set.controller == cluster.controller.meta.name && set.meta.ns == cluster.controller.meta.ns) {
+      sets.push_back(&set);
+    }
+  }
+  std::ranges::sort(sets, {}, [](const NodeSet* set) { return std::string_view(set->meta.name); });
+  return sets;
+}
+
+Required required_parameters(const Controller& controller) {
+  Required required = auth_parameters(!controller.keys.jwks.empty());
+  required["SlurmctldParameters"] = {std::string(kConfigless), std::string(kReconfigure)};
+  return required;
+}
+
+void add_general(Text& text, const ClusterView& cluster) {
+  const Controller& controller = cluster.controller;
+  const std::string& name = controller.meta.name;
+  text.heading("GENERAL").set("ClusterName", controller.cluster_name).set("SlurmUser", names::kSlurmUser);
+  for (std::int64_t i = 0; i < replicas(controller); ++i) {
+    const std::string pod = names::controller_pod(name, i);
+    text.set("SlurmctldHost",
+             fmt::format("{0}({0}.{1}.{2})", pod, names::controller_internal(name), controller.meta.ns));
+  }
+  text.set("SlurmctldPort", number(slurmctld_port(controller)))
+      .set("SlurmctldAddr", fmt::format("{}.{}", names::controller(name), controller.meta.ns))
+      .set("StateSaveLocation", fmt::format("{}/{}", names::kStateSaveDir, controller.cluster_name))
+      .set("SlurmdUser", "root")
+      .set("SlurmdPort", number(names::kSlurmdPort))
+      .set("SlurmdSpoolDir", kSlurmdSpool)
+      .set("MaxNodeCount", number(max_node_count(cluster)));
+}
+
+void add_logging(Text& text) {
+  text.heading("LOGGING")
+      .set("SlurmctldLogFile", fmt::format("{}/slurmctld.log", names::kLogDir))
+      .set("SlurmSchedLogFile", fmt::format("{}/slurmctld.log", names::kLogDir))
+      .set("SlurmdLogFile", fmt::format("{}/slurmd.log", names::kLogDir));
+}
+
+void add_auth_type(Text& text) {
+  text.heading("PLUGINS & PARAMETERS")
+      .set("AuthType", "auth/slurm")
+      .set("CredType", "cred/slurm")
+      .set("AuthAltTypes", "auth/jwt");
+}
+
+void add_plugins(Text& text, const Controller& controller) {
+  add_auth_type(text);
+  text.set("AuthAltParameters", auth_alt_parameters(!controller.keys.jwks.empty()))
+      .set("AuthInfo", kAuthInfo)
+      .set("SlurmctldParameters", fmt::format("{},{}", kConfigless, kReconfigure));
+  if (controller.metrics.enabled) text.set("MetricsType", "metrics/openmetrics");
+}
+
+void add_accounting(Text& text, const Accounting* accounting) {
+  text.heading("ACCOUNTING");
+  if (!accounting) {
+    text.set("AccountingStorageType", "accounting_storage/none");
+    return;
+  }
+  text.set("AccountingStorageType", "accounting_storage/slurmdbd")
+      .set("AccountingStorageHost", slurmdbd_host(*accounting))
+      .set("AccountingStoragePort", number(slurmdbd_port(*accounting)));
+}
+
+void add_scripts(Text& text, const FilePlan& files) {
+  if (!files.prolog_slurmctld.empty() || !files.epilog_slurmctld.empty()) {
+    text.heading("SLURMCTLD PROLOG & EPILOG");
+  }
+  for (const std::string& file : files.prolog_slurmctld) {
+    text.set("PrologSlurmctld", fmt::format("{}/{}", names::kSlurmEtc, file));
+  }
+  for (const std::string& file : files.epilog_slurmctld) {
+    text.set("EpilogSlurmctld", fmt::format("{}/{}", names::kSlurmEtc, file));
+  }
+  // Bare names: configless hands such files to slurmd.
+  if (!files.prolog.empty() || !files.epilog.empty()) text.heading("PROLOG & EPILOG");
+  for (const std::string& file : files.prolog) text.set("Prolog", file);
+  for (const std::string& file : files.epilog) text.set("Epilog", file);
+}
+
+std::string external_conf(const ClusterView& cluster) {
+  const Controller& controller = cluster.controller;
+  Text text;
+  text.heading("GENERAL")
+      .set("ClusterName", controller.cluster_name)
+      .set("SlurmUser", names::kSlurmUser)
+      .set("SlurmctldHost", controller.external_config.host)
+      .set("SlurmctldPort", number(controller.external_config.port));
+  add_auth_type(text);
+  add_accounting(text, cluster.accounting);
+  return text.str();
+}
+
+}  // namespace
+
+std::string node_set_lines(const ClusterView& cluster) {
+  Text text;
+  std::set<std::string> known;
+  for (const NodeSet* set : own_sets(cluster)) {
+    const std::string name = slurm_name(*set);
+    // Two NodeSets may share hostnames' beginning, Slurm takes a NodeSet once.
+    if (known.insert(name).second) text.raw(fmt::format("NodeSet={0} Feature={0}", name));
+    if (!set->partition) continue;
+    const std::string_view config = std::string_view(set->partition_config);
+    text.raw(fmt::format("PartitionName={0} Nodes={0} {1}", name, config.substr(0, config.find_first_of("\r\n"))));
+  }
+  return text.str();
+}
+
+std::int64_t max_node_count(const ClusterView& cluster) {
+  std::int64_t asked = 0;
+  for (const NodeSet* set : own_sets(cluster)) {
+    const std::int64_t desired = json::int_at(set->status, {"desired"}).value_or(0);
+    asked += set->scaling_mode == ScalingMode::kStatefulSet ? std::max(set->replicas, desired) : desired;
+  }
+  std::int64_t count = kLeastNodeCount;
+  while (count < 2 * asked && count < kMostNodeCount) count *= 2;
+  return count;
+}
+
+std::string slurm_conf(const ClusterView& cluster, const FilePlan& files) {
+  const Controller& controller = cluster.controller;
+  if (controller.external) return external_conf(cluster);
+  Text text;
+  add_general(text, cluster);
+  add_logging(text);
+  add_plugins(text, controller);
+  add_accounting(text, cluster.accounting);
+  add_scripts(text, files);
+  std::string all = text.str();
+  if (const std::string lines = node_set_lines(cluster); !lines.empty()) {
+    all += Text().heading("NODESET & PARTITION").str() + lines;
+  }
+  if (!controller.extra_conf.empty()) all += Text().heading("EXTRA CONFIG").raw(controller.extra_conf).str();
+  if (const std::string merged = merged_parameters(controller.extra_conf, required_parameters(controller));
+      !merged.empty()) {
+    all += Text().heading("MERGED CONFIG").raw(merged).str();
+  }
+  return all;
+}
+
+std::string client_part(std::string_view conf) {
+  std::string result;
+  while (!conf.empty()) {
+    const std::size_t end = std::min(conf.find('\n'), conf.size() - 1) + 1;
+    const std::string_view line = conf.substr(0, end);
+    conf.remove_prefix(end);
+    constexpr std::string_view kServerOnly[] = {
+        "#", "NodeSet=", "PartitionName=", "MaxNodeCount=", "Prolog", "EpilogSlurmctld=", "PrologSlurmctld=", "Epilog"};
+    if (std::ranges::none_of(kServerOnly, [&](std::string_view key) { return line.starts_with(key); })) result += line;
+  }
+  return result;
+}
+
+std::string default_cgroup_conf() {
+  return Text().set("CgroupPlugin", "cgroup/v2").set("IgnoreSystemd", "yes").str();
+}
+
+}  // namespace bascule::op

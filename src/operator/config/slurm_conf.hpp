@@ -1,0 +1,34 @@
+// slurm.conf of a Controller, and the other small files beside it.
+// Source of the options: slurm.conf(5), cgroup.conf(5), "Configless Slurm", "Dynamic Nodes".
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "operator/api/types.hpp"
+#include "operator/config/files.hpp"
+
+namespace bascule::op {
+
+struct ClusterView {
+  const Controller& controller;
+  const Accounting* accounting = nullptr;   // the one it refers to, nullptr: none, or not there
+  std::span<const NodeSet> node_sets = {};  // in any order; those of other Controllers do not count
+};
+
+// For slurmctld and, configless, everyone else. With an external Controller only what slurmrestd needs.
+std::string slurm_conf(const ClusterView& cluster, const FilePlan& files);
+
+// NodeSet= and PartitionName= lines. An external slurmctld must be given them by its administrator.
+std::string node_set_lines(const ClusterView& cluster);
+
+// slurm.conf without what clients of slurmctld do not use: a change elsewhere need not restart them.
+std::string client_part(std::string_view slurm_conf);
+
+// Room for dynamic nodes: 1024, doubled until it is twice of what the NodeSets ask for. slurmctld must be told at
+// start.
+std::int64_t max_node_count(const ClusterView& cluster);
+
+std::string default_cgroup_conf();
+
+}  // namespace bascule::op
