@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "bridge/group_status.hpp"
 #include "bridge/names.hpp"
 
 namespace bascule::bridge {
@@ -13,21 +14,6 @@ constexpr std::size_t kMaxRemembered = 10'000;
 
 const kube::Resource kWorkloads{"scheduling.k8s.io", "v1alpha2", "workloads", "Workload", true};
 const kube::Resource kJobSets{"jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", true};
-
-const kube::Resource& resource_of(GroupKind kind) {
-  static const kube::Resource workload{"scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", true};
-  static const kube::Resource coscheduling{"scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", true};
-  static const kube::Resource sets{"leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet", true};
-  switch (kind) {
-    case GroupKind::kWorkload:
-      return workload;
-    case GroupKind::kCoscheduling:
-      return coscheduling;
-    case GroupKind::kLeaderWorker:
-      return sets;
-  }
-  return workload;
-}
 
 const kube::Resource* resource_of(const kube::OwnerReference& owner) {
   if (owner.api_version != "apps/v1") return nullptr;

@@ -4,6 +4,7 @@
 
 #include "base/log.hpp"
 #include "base/time.hpp"
+#include "bridge/group_status.hpp"
 #include "bridge/names.hpp"
 #include "bridge/node_table.hpp"
 #include "bridge/owners.hpp"
@@ -65,6 +66,7 @@ struct Scheduler::Impl {
         nodes(k, {.resource = kube::resources::kNodes}, kube::decode_node, interner),
         jobs(k, {.resource = kube::resources::kJobs}, kube::decode_job, interner),
         owners(k, jobs),
+        group_status(k, options.config.scheduler_name),
         mirror(loop, s, options.mirror),
         events(k, options.config.scheduler_name, options.instance) {}
 
@@ -78,6 +80,7 @@ struct Scheduler::Impl {
   kube::Informer<kube::Node> nodes;
   kube::Informer<kube::Job> jobs;
   Owners owners;
+  GroupStatus group_status;
   slurm::ClusterMirror mirror;
   kube::EventRecorder events;
   Identity self;
@@ -136,6 +139,7 @@ struct Scheduler::Impl {
     if (view.pods.empty()) {
       memory.erase(unit);  // what is left of its jobs is the pod sync's
       wait_for_nodes.erase(unit);
+      group_status.forget(unit);
       co_return runtime::Result{};
     }
     const auto first = std::ranges::find_if(view.pods, [](const PodPtr& pod) { return wants_node(*pod); });
@@ -155,6 +159,7 @@ struct Scheduler::Impl {
     if (plan.waits_for_nodes) wait_for_nodes.insert(unit);
     co_await act(plan, unit, stop);
     for (const Waiting& waiting : plan.waiting) co_await tell(waiting, unit, stop);
+    if (const auto group = group_of(*view.pods.front())) co_await group_status.tell(*group, index->pods(unit), stop);
     runtime::Result result;
     if (plan.wake) result.requeue_after = std::max<Duration>(*plan.wake - loop.now(), 10ms);
     if (!told_all(plan)) result.requeue_after = std::min(result.requeue_after.value_or(options.quiet), options.quiet);
