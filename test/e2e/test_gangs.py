@@ -126,7 +126,7 @@ def test_a_lost_member_is_replaced_and_the_others_go_on(groups, kube, slurm):
     eventually(lambda: lost not in {p.metadata.name for p in kube.pods()} and len(bound(kube)) == 3, 30, "a replacement is bound")
     after = {p.metadata.name: p.spec.node_name for p in kube.pods()}
     assert sum(after.get(name) == node for name, node in before.items()) == 2, f"the others stayed: {before} {after}"
-    eventually(lambda: kube.succeeded("trio"), 60, "the Job is complete")
+    eventually(lambda: kube.job("trio").status.succeeded == 3, 60, "the Job is complete")
     eventually(lambda: not live(slurm), 15, "all allocations are free again")
 
 
