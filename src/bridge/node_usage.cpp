@@ -39,6 +39,7 @@ void NodeUsage::add(const std::string& node, const kube::Pod& pod, int sign) {
     Quantity& amount = sum.amounts[std::string(name.view())];
     amount = sign > 0 ? amount + quantity : amount - quantity;
   }
+  for (const std::uint16_t port : pod.host_ports) sum.host_ports[port] += sign;
   if (sum.pods == 0) nodes_.erase(node);
 }
 
@@ -53,6 +54,10 @@ std::string NodeUsage::shortage(const kube::Pod& pod, const kube::Node& node) co
     const auto used = sum.amounts.find(std::string(name.view()));
     const Quantity total = used == sum.amounts.end() ? quantity : used->second + quantity;
     if (total > kube::amount(node.allocatable, name.view())) return std::string(name.view());
+  }
+  for (const std::uint16_t port : pod.host_ports) {
+    const auto used = sum.host_ports.find(port);
+    if (used != sum.host_ports.end() && used->second > 0) return "host port " + std::to_string(port);
   }
   return {};
 }

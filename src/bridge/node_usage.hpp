@@ -23,6 +23,7 @@ class NodeUsage final {
  private:
   struct Sum {
     std::unordered_map<std::string, Quantity> amounts;
+    std::unordered_map<std::uint16_t, int> host_ports;
     std::int64_t pods = 0;
   };
   void add(const std::string& node, const kube::Pod& pod, int sign);

@@ -1,0 +1,145 @@
+#include "bridge/node_table.hpp"
+
+#include <gtest/gtest.h>
+
+#include "bridge/names.hpp"
+
+namespace bascule::bridge {
+namespace {
+
+struct NodeTableTest : ::testing::Test {
+  NodePtr make(const std::string& name, std::string zone = {}) {
+    auto node = std::make_shared<kube::Node>();
+    node->meta.key = {"", name};
+    node->meta.uid = Uid("uid-" + name);
+    if (!zone.empty()) node->meta.labels = {{interner("zone"), interner(zone)}};
+    node->allocatable = {{interner("cpu"), Quantity(8)}, {interner("pods"), Quantity(2)}};
+    return node;
+  }
+  static NodeTable::SlurmNodePtr make_slurm(const std::string& name, std::vector<std::string> partitions = {"p"}) {
+    auto node = std::make_shared<slurm::Node>();
+    node->name = name;
+    node->partitions = std::move(partitions);
+    return node;
+  }
+  void add(const std::string& name, std::string zone = {}) {
+    table.on_node(nullptr, make(name, std::move(zone)));
+    table.on_slurm_node(nullptr, make_slurm(name));
+  }
+  PodPtr pod(std::string zone = {}) {
+    auto out = std::make_shared<kube::Pod>();
+    out->meta.uid = Uid("pod-" + zone);
+    if (!zone.empty()) out->node_selector = {{interner("zone"), interner(zone)}};
+    return out;
+  }
+  json::Interner interner;
+  NodeTable table;
+};
+
+TEST_F(NodeTableTest, ExcludesWhatDoesNotFitAndLeavesRoomForMore) {
+  add("n1", "a");
+  add("n2", "b");
+  EXPECT_EQ(table.candidates({pod()}, "p").excluded, "") << "nothing is excluded, so what joins later may be used";
+  const Candidates a = table.candidates({pod("a")}, "p");
+  EXPECT_EQ(a.excluded, "n2");
+  EXPECT_EQ(a.usable, 1u);
+  add("n3", "a");
+  EXPECT_EQ(table.candidates({pod("a")}, "p").usable, 2u) << "looked at again after a change";
+}
+
+TEST_F(NodeTableTest, NodesOfOtherPartitionsAreNobodysBusiness) {
+  add("n1");
+  table.on_node(nullptr, make("n2"));
+  table.on_slurm_node(nullptr, make_slurm("n2", {"other"}));
+  EXPECT_EQ(table.candidates({pod()}, "p").excluded, "");
+  EXPECT_EQ(table.candidates({pod()}, "p").usable, 1u);
+  EXPECT_EQ(table.candidates({pod()}, "").usable, 2u) << "no partition named: Slurm's default, not known here";
+}
+
+TEST_F(NodeTableTest, SlurmNodesOutsideKubernetesAreExcluded) {
+  add("n1");
+  table.on_slurm_node(nullptr, make_slurm("hpc1"));
+  EXPECT_EQ(table.candidates({pod()}, "p").excluded, "hpc1");
+}
+
+// The members of a gang share one job: each of its nodes must take any of them.
+TEST_F(NodeTableTest, AGangNeedsNodesThatTakeEveryMember) {
+  add("n1", "a");
+  add("n2", "b");
+  EXPECT_EQ(table.candidates({pod("a"), pod()}, "p").excluded, "n2");
+  const Candidates none = table.candidates({pod("a"), pod("b")}, "p");
+  EXPECT_EQ(none.usable, 0u);
+  EXPECT_NE(none.why_none.find("2 nodes: 2 does not match"), std::string::npos) << none.why_none;
+}
+
+// W8: by the name in Slurm where it differs.
+TEST_F(NodeTableTest, NamesAreTranslated) {
+  auto node = std::make_shared<kube::Node>(*make("k1"));
+  node->meta.labels = {{interner(names::kSlurmNodeName), interner("s1")}};
+  table.on_node(nullptr, node);
+  table.on_slurm_node(nullptr, make_slurm("s1"));
+  EXPECT_EQ(table.by_slurm_name("s1"), node);
+  EXPECT_EQ(table.by_slurm_name("k1"), nullptr);
+  EXPECT_EQ(table.candidates({pod()}, "p").usable, 1u);
+}
+
+TEST_F(NodeTableTest, HeartbeatsChangeNoAnswer) {
+  add("n1");
+  const std::uint64_t before = table.generation();
+  auto beat = std::make_shared<kube::Node>(*table.by_slurm_name("n1"));
+  beat->meta.resource_version = "99";
+  beat->ready.status = interner("True");
+  table.on_node(table.by_slurm_name("n1"), beat);
+  EXPECT_EQ(table.generation(), before);
+  auto smaller = std::make_shared<kube::Node>(*beat);
+  smaller->allocatable = {};
+  table.on_node(beat, smaller);
+  EXPECT_GT(table.generation(), before);
+}
+
+TEST_F(NodeTableTest, RoomIsCountedWithWhatIsBeingBound) {
+  add("n1");
+  const NodePtr n1 = table.by_slurm_name("n1");
+  const PodPtr first = pod("x");
+  const PodPtr second = pod("y");
+  auto any = std::make_shared<kube::Pod>();
+  any->requests = {{interner("cpu"), Quantity(1)}};
+  EXPECT_EQ(table.refusal(*any, *n1), "");
+  table.usage().assume(first, "n1");
+  table.usage().assume(second, "n1");
+  EXPECT_NE(table.refusal(*any, *n1).find("pods (limit 2)"), std::string::npos);
+  table.usage().forget(second->meta.uid);
+  EXPECT_EQ(table.refusal(*any, *n1), "");
+  // Seen bound: counted once, not twice.
+  auto bound = std::make_shared<kube::Pod>(*first);
+  bound->node_name = interner("n1");
+  table.on_pod(first, bound);
+  EXPECT_EQ(table.refusal(*any, *n1), "");
+  auto over = std::make_shared<kube::Pod>(*bound);
+  over->phase = kube::PodPhase::kSucceeded;
+  table.on_pod(bound, over);
+  table.on_pod(over, nullptr);
+  EXPECT_EQ(table.usage().shortage(*any, *n1), "");
+}
+
+// W21: two pods with one host port do not share a node, whoever placed the first.
+TEST_F(NodeTableTest, HostPortsAreTakenOnce) {
+  add("n1");
+  const NodePtr n1 = table.by_slurm_name("n1");
+  auto first = std::make_shared<kube::Pod>();
+  first->meta.uid = Uid("first");
+  first->host_ports = {8080, 9090};
+  first->node_name = interner("n1");
+  table.on_pod(nullptr, first);
+  kube::Pod other;
+  other.host_ports = {9090};
+  EXPECT_EQ(table.refusal(other, *n1), "has no room: host port 9090");
+  other.host_ports = {9091};
+  EXPECT_EQ(table.refusal(other, *n1), "");
+  table.on_pod(first, nullptr);
+  other.host_ports = {9090};
+  EXPECT_EQ(table.refusal(other, *n1), "");
+}
+
+}  // namespace
+}  // namespace bascule::bridge
