@@ -1,7 +1,7 @@
 // Workqueue times client-go's rate limiting work queue, to compare ours with: add, get and done of one item, from one
 // goroutine, while a thousand others wait. src/runtime/work_queue_bench.cpp does the same.
 //
-// The last line of stdout is one JSON object: us_per_item.
+// The last line of stdout is one JSON object: us_per_item, by the processor time of this process, as ours is timed.
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
@@ -19,6 +20,14 @@ const (
 	waiting = 1024
 	rounds  = 3_000_000
 )
+
+func processorTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		log.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
 
 func main() {
 	keys := make([]string, names)
@@ -32,14 +41,14 @@ func main() {
 	for ; next < waiting; next++ {
 		queue.Add(keys[next])
 	}
-	start := time.Now()
+	start := processorTime()
 	for range rounds {
 		queue.Add(keys[next%names])
 		next++
 		key, _ := queue.Get()
 		queue.Done(key)
 	}
-	took := time.Since(start)
+	took := processorTime() - start
 	if err := json.NewEncoder(os.Stdout).Encode(map[string]float64{
 		"us_per_item": float64(took.Nanoseconds()) / 1e3 / rounds,
 	}); err != nil {
