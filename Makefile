@@ -1,7 +1,7 @@
 # The targets people use. `make help` lists them.
 .DEFAULT_GOAL := build
 SHELL := /bin/bash
-.PHONY: help deps build test test-asan lint format bench oracle image demo demo-down clean
+.PHONY: help deps build test test-asan test-tsan lint tidy format bench oracle image demo demo-down clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,8 +18,14 @@ test: ## everything that must pass: unit, fuzz corpora, simulations, end to end 
 test-asan: ## unit tests, fuzz corpora and simulations under AddressSanitizer and UBSan
 	@tools/test --preset asan --no-e2e
 
-lint: ## format, rooms
+test-tsan: ## what meets other threads, under ThreadSanitizer
+	@tools/test --preset tsan --no-e2e --only base,net,kube
+
+lint: ## format, rooms, coroutines, headers that stand alone
 	@tools/lint/run
+
+tidy: ## clang-tidy over every file that was not clean before
+	@tools/lint/tidy --all
 
 format: ## bring the sources into the project's format
 	@git ls-files '*.cpp' '*.hpp' | xargs clang-format-19 -i

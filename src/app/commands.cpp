@@ -46,6 +46,17 @@ class NamespaceLabels final {
   std::unordered_map<std::string, std::pair<TimePoint, json::Object>> known_;
 };
 
+// `serving` says whether requests are answered; it outlives the task.
+Task<> serve_until_stopped(net::IoLoop& loop, net::ServerOptions address, net::Handler handler, bool& serving,
+                           std::stop_token stop) {
+  const auto server = net::serve(loop, std::move(address), std::move(handler));
+  serving = true;
+  while (co_await sleep_for(loop, 24h, stop)) {
+  }
+  serving = false;
+  co_await server->drain(loop.now() + 10s);
+}
+
 }  // namespace
 
 int run_scheduler(const ServeOptions& options) {
@@ -95,13 +106,9 @@ int run_admission(const ServeOptions& options) {
     process.metrics().add("controller_runtime_webhook_requests_total", "Admission reviews, by HTTP code",
                           {{"webhook", std::string(review.path)}, {"code", std::to_string(review.http)}});
   };
-  const auto work = [&](std::stop_token stop) -> Task<> {
-    const auto server = net::serve(process.loop(), *address, bridge::make_webhook(config, process.loop(), webhook));
-    serving = true;
-    while (co_await sleep_for(process.loop(), 24h, stop)) {
-    }
-    serving = false;
-    co_await server->drain(process.loop().now() + 10s);
+  const auto work = [&](std::stop_token stop) {
+    return serve_until_stopped(process.loop(), *address, bridge::make_webhook(config, process.loop(), webhook), serving,
+                               std::move(stop));
   };
   return process.run("", false,
                      {check("webhook", [&serving] { return serving; }, "the webhook does not serve yet")}, work);

@@ -1,6 +1,8 @@
 // Deletion, binding, server-side apply, subresources: what kinds do of their own.
 #include "testing/fake_api_test.hpp"
 
+#include <fmt/format.h>
+
 namespace bascule::testing {
 namespace {
 
@@ -177,11 +179,13 @@ TEST_F(FakeApiTest, AdmissionMayChangeAndDeny) {
 
 TEST_F(FakeApiTest, AWriteDuringAdmissionIsNotLost) {
   pods(1);
-  api.set_admission([this](Admission& a) -> Task<> {
-    if (json::string_at(*a.old, {"metadata", "labels", "other"}).empty()) {
-      api.patch(kube::resources::kPods, a.key, json::parse(R"({"metadata":{"labels":{"other":"1"}}})"));
-    }
-    co_return;
+  api.set_admission([this](Admission& a) {
+    return [](FakeApi& api, Admission& a) -> Task<> {
+      if (json::string_at(*a.old, {"metadata", "labels", "other"}).empty()) {
+        api.patch(kube::resources::kPods, a.key, json::parse(R"({"metadata":{"labels":{"other":"1"}}})"));
+      }
+      co_return;
+    }(api, a);
   });
   const Answer both = merge(kP0, R"({"metadata":{"labels":{"mine":"1"}}})");
   EXPECT_EQ(both.string({"metadata", "labels", "other"}), "1");

@@ -136,10 +136,12 @@ TEST_F(FakeClusterTest, CollectsWhatHasNoOwner) {
 
 TEST_F(FakeClusterTest, PodsOfJobsPassAdmission) {
   bool open = false;
-  api.set_admission([&](Admission& a) -> Task<> {
-    if (!open) throw ApiFailure(500, "InternalError", "failed calling webhook");
-    json::at_or_create(a.object, {"metadata", "labels", "seen"}) = "yes";
-    co_return;
+  api.set_admission([&open](Admission& a) {
+    return [](const bool& open, Admission& a) -> Task<> {
+      if (!open) throw ApiFailure(500, "InternalError", "failed calling webhook");
+      json::at_or_create(a.object, {"metadata", "labels", "seen"}) = "yes";
+      co_return;
+    }(open, a);
   });
   api.create(r::kJobs, make_job({.name = "j", .parallelism = 3}));
   loop.advance(5s);
