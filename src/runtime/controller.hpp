@@ -1,5 +1,5 @@
 // Runs a reconcile function for keys: at most one at a time a key, at most `workers` at once, failures with growing
-// pauses. Contract of controller-runtime's controller over client-go's work queue, which is inside.
+// pauses. Contract of controller-runtime's controller; runtime/work_queue.hpp decides which key is next.
 // Everything runs on the loop's thread.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 
 #include "base/async.hpp"
 #include "base/loop.hpp"
@@ -28,18 +29,19 @@ class Metrics;
 
 class Controller final {
  public:
-  // An exception out of `reconcile` is logged and tried again with back-off (5 ms doubling to 1000 s).
+  // Any exception out of `reconcile` is logged and tried again with back-off (5 ms doubling to 1000 s).
   using Reconcile = std::function<Task<Result>(std::string key, std::stop_token stop)>;
 
   // `metrics` may be nullptr.
   Controller(Loop& loop, ControllerOptions options, Reconcile reconcile, Metrics* metrics);
-  ~Controller();  // after stop() has completed
+  // Once stop() has completed, or while nothing runs: then what waits is dropped. Aborts while a reconcile runs.
+  ~Controller();
 
   // May be called before start(); what waits is done once started.
-  void add(std::string key);
+  void add(std::string_view key);
   // Puts before what add() put in: for what people wait for.
-  void add_first(std::string key);
-  void add_after(std::string key, Duration delay);
+  void add_first(std::string_view key);
+  void add_after(std::string_view key, Duration delay);
   void start();
   // Starts nothing new, stops what runs through its token, returns when all have ended.
   Task<> stop();
@@ -47,7 +49,7 @@ class Controller final {
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace bascule::runtime

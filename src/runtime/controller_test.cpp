@@ -160,6 +160,72 @@ TEST_F(ControllerTest, StopWaitsForWhatRuns) {
   controller.reset();
 }
 
+TEST_F(ControllerTest, AnyExceptionIsAFailure) {
+  make();
+  end = [](const std::string&) -> Result { throw 42; };
+  controller->add("a");
+  loop.advance(100ms);
+  EXPECT_GE(runs["a"], 3);
+  end = nullptr;
+  loop.advance(1s);
+  const int done = runs["a"];
+  loop.advance(1h);
+  EXPECT_EQ(runs["a"], done);
+}
+
+TEST_F(ControllerTest, DestroyedWhileNothingRuns) {
+  make();
+  controller->add_after("a", 1s);
+  loop.advance(10ms);
+  controller->add("b");  // its beginning is posted
+  controller.reset();
+  loop.advance(10s);
+  EXPECT_TRUE(runs.empty());
+  EXPECT_TRUE(loop.idle()) << "no timer is left";
+}
+
+using ControllerDeathTest = ControllerTest;
+TEST_F(ControllerDeathTest, DestroyedWhileAReconcileRuns) {
+  make();
+  takes = 1h;
+  controller->add("a");
+  loop.advance(1s);
+  EXPECT_DEATH(controller.reset(), "stop.. it first");
+}
+
+TEST_F(ControllerTest, WaitsForStart) {
+  make();
+  controller.emplace(
+      loop, ControllerOptions{.name = "test"},
+      [this](std::string key, std::stop_token stop) { return reconcile(*this, std::move(key), std::move(stop)); },
+      nullptr);
+  controller->add("a");
+  controller->add_after("b", 1s);
+  loop.advance(10s);
+  EXPECT_TRUE(runs.empty());
+  controller->start();
+  loop.advance(10ms);
+  EXPECT_EQ(runs.size(), 2u);
+}
+
+// Work that never waits and asks for itself again must not keep the loop from everything else.
+TEST_F(ControllerTest, BusyKeysLeaveTheLoopToOthers) {
+  bool stop_it = false;
+  controller.emplace(
+      loop, ControllerOptions{.name = "test"},
+      [this, &stop_it](std::string key, std::stop_token) -> Task<Result> {
+        if (!stop_it) controller->add(key);
+        ++runs[key];
+        return [](Result result) -> Task<Result> { co_return result; }(Result{});
+      },
+      nullptr);
+  controller->start();
+  controller->add("a");
+  loop.post([&stop_it] { stop_it = true; });
+  loop.run_ready();
+  EXPECT_LE(runs["a"], 3);
+}
+
 // Whatever is added, in whatever order: nothing is lost, nothing runs twice at once.
 TEST_F(ControllerTest, RandomWorkIsAllDone) {
   std::mt19937_64 random(7);
@@ -187,16 +253,49 @@ TEST_F(ControllerTest, RandomWorkIsAllDone) {
   for (const auto& [key, count] : added) EXPECT_GE(runs[key], 1) << key;
 }
 
-TEST(Metrics, TextHasWhatWasCounted) {
-  Metrics metrics;
-  metrics.add("things_total", "Things", {{"kind", "a"}}, 2);
-  metrics.set("level", "Level", {}, 1.5);
-  metrics.observe("wait_seconds", "Wait", {}, 0.02, latency_buckets());
-  const std::string text = metrics.text();
-  EXPECT_NE(text.find("things_total{kind=\"a\"} 2"), std::string::npos) << text;
-  EXPECT_NE(text.find("level 1.5"), std::string::npos);
-  EXPECT_NE(text.find("wait_seconds_bucket{le=\"0.025\"} 1"), std::string::npos);
-  EXPECT_NE(text.find("process_resident_memory_bytes"), std::string::npos);
+TEST_F(ControllerTest, CountsUnderTheNamesOfControllerRuntime) {
+  make(3);
+  takes = 2s;
+  end = [](const std::string& key) -> Result {
+    if (key == "fails") throw std::runtime_error("no");
+    if (key == "panics") throw 42;
+    return key == "again" ? Result{1h} : Result{};
+  };
+  const auto has = [this](std::string_view line) {
+    const std::string text = "\n" + metrics.text();
+    EXPECT_NE(text.find("\n" + std::string(line) + "\n"), std::string::npos) << line << " is not in" << text;
+  };
+  has(R"(controller_runtime_reconcile_total{controller="test",result="success"} 0)");
+  has(R"(controller_runtime_max_concurrent_reconciles{controller="test"} 3)");
+  for (const char* key : {"a", "again", "fails", "panics"}) controller->add(key);
+  controller->add_first("first");
+  has(R"(workqueue_depth{controller="test",name="test",priority="0"} 4)");
+  has(R"(workqueue_depth{controller="test",name="test",priority="1"} 1)");
+  loop.advance(1s);
+  has(R"(workqueue_depth{controller="test",name="test",priority="0"} 2)");
+  has(R"(controller_runtime_active_workers{controller="test"} 3)");
+  has(R"(workqueue_unfinished_work_seconds{controller="test",name="test"} 3)");
+  has(R"(workqueue_longest_running_processor_seconds{controller="test",name="test"} 1)");
+  loop.advance(3001ms);
+  has(R"(controller_runtime_reconcile_total{controller="test",result="success"} 2)");
+  has(R"(controller_runtime_reconcile_total{controller="test",result="requeue_after"} 1)");
+  has(R"(controller_runtime_reconcile_total{controller="test",result="error"} 2)");
+  has(R"(controller_runtime_reconcile_errors_total{controller="test"} 2)");
+  has(R"(controller_runtime_reconcile_panics_total{controller="test"} 1)");
+  has(R"(controller_runtime_reconcile_time_seconds_count{controller="test"} 5)");
+  has(R"(controller_runtime_reconcile_time_seconds_bucket{controller="test",le="1.75"} 0)");
+  has(R"(controller_runtime_reconcile_time_seconds_bucket{controller="test",le="2"} 5)");
+  has(R"(workqueue_adds_total{controller="test",name="test"} 5)");
+  has(R"(workqueue_retries_total{controller="test",name="test"} 3)");
+  has(R"(workqueue_work_duration_seconds_sum{controller="test",name="test"} 10)");
+  has(R"(workqueue_queue_duration_seconds_bucket{controller="test",name="test",le="1e-08"} 3)");
+  has(R"(workqueue_queue_duration_seconds_count{controller="test",name="test"} 5)");
+  takes = 1h;
+  loop.advance(15s);
+  has(R"(controller_runtime_reconcile_timeouts_total{controller="test"} 2)");
+  testing::run(loop, controller->stop());
+  controller.reset();
+  metrics.text();
 }
 
 }  // namespace

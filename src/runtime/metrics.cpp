@@ -5,10 +5,9 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <fstream>
 #include <map>
 
 namespace bascule::runtime {
@@ -19,83 +18,107 @@ prometheus::Labels to_map(const Labels& labels) {
   return {labels.begin(), labels.end()};
 }
 
-struct Usage {
-  double cpu_seconds = 0, resident = 0, virtual_size = 0;
-};
+template <class T>
+using Families = std::map<std::string, prometheus::Family<T>*, std::less<>>;
 
-// proc(5): fields 14, 15 (ticks), 23 (bytes), 24 (pages) of /proc/self/stat, counted after the program's name.
-Usage usage() {
-  std::ifstream file("/proc/self/stat");
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  Usage out;
-  const std::size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return out;
-  std::vector<double> fields;
-  std::string field;
-  for (const char c : text.substr(name_end + 2) + " ") {
-    if (c != ' ') {
-      field += c;
-      continue;
-    }
-    fields.push_back(std::strtod(field.c_str(), nullptr));
-    field.clear();
-  }
-  if (fields.size() < 22) return out;
-  out.cpu_seconds = (fields[11] + fields[12]) / static_cast<double>(sysconf(_SC_CLK_TCK));
-  out.virtual_size = fields[20];
-  out.resident = fields[21] * static_cast<double>(sysconf(_SC_PAGESIZE));
-  return out;
+// The family of that name, made by `build` the first time.
+template <class T, class Builder>
+prometheus::Family<T>& family_of(Families<T>& families, prometheus::Registry& registry, Builder build,
+                                 std::string_view name, std::string_view help) {
+  const auto found = families.find(name);
+  if (found != families.end()) return *found->second;
+  auto& made = build().Name(std::string(name)).Help(std::string(help)).Register(registry);
+  families.emplace(std::string(name), &made);
+  return made;
 }
 
 }  // namespace
 
+void Counter::add(double by) const {
+  if (series_ != nullptr) series_->Increment(by);
+}
+void Counter::raise_to(double total) const {
+  if (series_ != nullptr) series_->Increment(std::max(0.0, total - series_->Value()));
+}
+void Gauge::set(double value) const {
+  if (series_ != nullptr) series_->Set(value);
+}
+void Histogram::observe(double value) const {
+  if (series_ != nullptr) series_->Observe(value);
+}
+
 struct Metrics::Impl {
   prometheus::Registry registry;
-  std::map<std::string, prometheus::Family<prometheus::Counter>*, std::less<>> counters;
-  std::map<std::string, prometheus::Family<prometheus::Gauge>*, std::less<>> gauges;
-  std::map<std::string, std::pair<prometheus::Family<prometheus::Histogram>*, std::vector<double>>, std::less<>>
-      histograms;
+  Families<prometheus::Counter> counters;
+  Families<prometheus::Gauge> gauges;
+  Families<prometheus::Histogram> histograms;
+  std::map<std::string, std::vector<double>, std::less<>> bounds;
+  std::vector<std::weak_ptr<std::function<void()>>> collectors;
 };
 
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
 Metrics::~Metrics() = default;
 
+Counter Metrics::counter(std::string_view name, std::string_view help, const Labels& labels) {
+  return Counter(family_of(impl_->counters, impl_->registry, prometheus::BuildCounter, name, help).Add(to_map(labels)));
+}
+
+Gauge Metrics::gauge(std::string_view name, std::string_view help, const Labels& labels) {
+  return Gauge(family_of(impl_->gauges, impl_->registry, prometheus::BuildGauge, name, help).Add(to_map(labels)));
+}
+
+Histogram Metrics::histogram(std::string_view name, std::string_view help, const Labels& labels,
+                             std::span<const double> buckets) {
+  auto& family = family_of(impl_->histograms, impl_->registry, prometheus::BuildHistogram, name, help);
+  auto bounds = impl_->bounds.find(name);
+  if (bounds == impl_->bounds.end()) {
+    bounds = impl_->bounds.emplace(std::string(name), std::vector<double>(buckets.begin(), buckets.end())).first;
+  }
+  return Histogram(family.Add(to_map(labels), bounds->second));
+}
+
 void Metrics::add(std::string_view name, std::string_view help, const Labels& labels, double by) {
-  auto& family = impl_->counters[std::string(name)];
-  if (family == nullptr)
-    family = &prometheus::BuildCounter().Name(std::string(name)).Help(std::string(help)).Register(impl_->registry);
-  family->Add(to_map(labels)).Increment(by);
+  counter(name, help, labels).add(by);
 }
-
 void Metrics::set(std::string_view name, std::string_view help, const Labels& labels, double value) {
-  auto& family = impl_->gauges[std::string(name)];
-  if (family == nullptr)
-    family = &prometheus::BuildGauge().Name(std::string(name)).Help(std::string(help)).Register(impl_->registry);
-  family->Add(to_map(labels)).Set(value);
+  gauge(name, help, labels).set(value);
 }
-
 void Metrics::observe(std::string_view name, std::string_view help, const Labels& labels, double value,
                       std::span<const double> buckets) {
-  auto& [family, bounds] = impl_->histograms[std::string(name)];
-  if (family == nullptr) {
-    family = &prometheus::BuildHistogram().Name(std::string(name)).Help(std::string(help)).Register(impl_->registry);
-    bounds.assign(buckets.begin(), buckets.end());
-  }
-  family->Add(to_map(labels), bounds).Observe(value);
+  histogram(name, help, labels, buckets).observe(value);
 }
 
-std::string Metrics::text() const {
-  const Usage now = usage();
-  auto& self = const_cast<Metrics&>(*this);  // process_* are read when asked for
-  self.set("process_cpu_seconds_total", "User and system time used, in seconds", {}, now.cpu_seconds);
-  self.set("process_resident_memory_bytes", "Resident memory", {}, now.resident);
-  self.set("process_virtual_memory_bytes", "Virtual memory", {}, now.virtual_size);
+std::shared_ptr<void> Metrics::on_collect(std::function<void()> fn) {
+  auto token = std::make_shared<std::function<void()>>(std::move(fn));
+  impl_->collectors.push_back(token);
+  return token;
+}
+
+std::string Metrics::text() {
+  std::erase_if(impl_->collectors, [](const auto& weak) { return weak.expired(); });
+  for (const auto& weak : impl_->collectors) {
+    if (const auto collect = weak.lock()) (*collect)();
+  }
   return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
 }
 
 std::span<const double> latency_buckets() noexcept {
   static constexpr std::array kBounds{0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0,
                                       1.25,  1.5,  2.0,   3.0,  4.0, 5.0, 6.0, 8.0, 10.0};
+  return kBounds;
+}
+
+std::span<const double> decade_buckets() noexcept {
+  // Multiplied step by step, as Go's client does, so that `le` has the same digits: 9.999999999999999e-06.
+  static constexpr auto kBounds = [] {
+    std::array<double, 12> bounds{};
+    double bound = 10e-9;
+    for (double& each : bounds) {
+      each = bound;
+      bound *= 10;
+    }
+    return bounds;
+  }();
   return kBounds;
 }
 

@@ -1,0 +1,72 @@
+#include "runtime/metrics.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace bascule::runtime {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(Metrics, TextHasWhatWasCounted) {
+  Metrics metrics;
+  metrics.add("things_total", "Things", {{"kind", "a"}}, 2);
+  metrics.set("level", "Level", {}, 1.5);
+  metrics.observe("wait_seconds", "Wait", {}, 0.02, latency_buckets());
+  const std::string text = metrics.text();
+  EXPECT_THAT(text, HasSubstr("things_total{kind=\"a\"} 2"));
+  EXPECT_THAT(text, HasSubstr("# TYPE things_total counter"));
+  EXPECT_THAT(text, HasSubstr("level 1.5"));
+  EXPECT_THAT(text, HasSubstr("wait_seconds_bucket{le=\"0.025\"} 1"));
+}
+
+TEST(Metrics, OneSeriesHoweverItIsReached) {
+  Metrics metrics;
+  const Counter counter = metrics.counter("things_total", "Things", {{"kind", "a"}});
+  counter.add();
+  metrics.counter("things_total", "Things", {{"kind", "a"}}).add(2);
+  metrics.add("things_total", "Things", {{"kind", "b"}});
+  EXPECT_THAT(metrics.text(), HasSubstr("things_total{kind=\"a\"} 3"));
+}
+
+TEST(Metrics, CountersNeverGoDown) {
+  Metrics metrics;
+  const Counter counter = metrics.counter("things_total", "Things", {});
+  counter.raise_to(5);
+  counter.raise_to(3);
+  EXPECT_THAT(metrics.text(), HasSubstr("things_total 5"));
+}
+
+TEST(Metrics, NothingWithoutMetrics) {
+  Counter().add();
+  Counter().raise_to(1);
+  Gauge().set(1);
+  Histogram().observe(1);
+}
+
+TEST(Metrics, CollectsWhileTheTokenLives) {
+  Metrics metrics;
+  int calls = 0;
+  auto token = metrics.on_collect([&calls] { ++calls; });
+  metrics.text();
+  metrics.text();
+  EXPECT_EQ(calls, 2);
+  token.reset();
+  metrics.text();
+  EXPECT_EQ(calls, 2);
+}
+
+// What Go's client prints, digit for digit: a dashboard may name a bucket.
+TEST(Metrics, DecadesAsGoPrintsThem) {
+  Metrics metrics;
+  metrics.observe("wait_seconds", "Wait", {}, 1e-7, decade_buckets());
+  const std::string text = metrics.text();
+  for (const char* bound : {"1e-08", "9.999999999999999e-06", "9.999999999999999e-05", "0.1", "1", "1000", "+Inf"}) {
+    EXPECT_THAT(text, HasSubstr("wait_seconds_bucket{le=\"" + std::string(bound) + "\"}"));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("le=\"10000\"")));
+}
+
+}  // namespace
+}  // namespace bascule::runtime
