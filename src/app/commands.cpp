@@ -4,6 +4,7 @@
 #include "bridge/scheduler.hpp"
 #include "bridge/webhook.hpp"
 #include "kube/informer.hpp"
+#include "runtime/client_metrics.hpp"
 
 namespace bascule::app {
 
@@ -99,16 +100,11 @@ int run_admission(const ServeOptions& options) {
   if (config.managed_namespace_selector) {
     webhook.labels = [&labels](std::string ns, std::stop_token stop) { return labels(std::move(ns), std::move(stop)); };
   }
-  webhook.report = [&process](const bridge::ReviewReport& review) {
-    process.metrics().observe("controller_runtime_webhook_latency_seconds", "Latency of admission reviews",
-                              {{"webhook", std::string(review.path)}},
-                              std::chrono::duration<double>(review.took).count(), runtime::latency_buckets());
-    process.metrics().add("controller_runtime_webhook_requests_total", "Admission reviews, by HTTP code",
-                          {{"webhook", std::string(review.path)}, {"code", std::to_string(review.http)}});
-  };
+  const net::Handler handler = runtime::counted_webhook(
+      process.metrics(), process.loop(), {std::string(bridge::kMutatePath), std::string(bridge::kValidatePath)},
+      bridge::make_webhook(config, process.loop(), webhook));
   const auto work = [&](std::stop_token stop) {
-    return serve_until_stopped(process.loop(), *address, bridge::make_webhook(config, process.loop(), webhook), serving,
-                               std::move(stop));
+    return serve_until_stopped(process.loop(), *address, handler, serving, std::move(stop));
   };
   return process.run("", false,
                      {check("webhook", [&serving] { return serving; }, "the webhook does not serve yet")}, work);

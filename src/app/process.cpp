@@ -9,6 +9,8 @@
 #include "base/log.hpp"
 #include "kube/lease.hpp"
 #include "net/client.hpp"
+#include "runtime/client_metrics.hpp"
+#include "runtime/process_metrics.hpp"
 
 namespace bascule::app {
 
@@ -43,12 +45,31 @@ log::Format format_of(const std::string& text) {
   throw UsageError("--zap-encoder: expected json or console, not \"" + text + "\"");
 }
 
-constexpr std::string_view kRequests = "rest_client_requests_total";
-constexpr std::string_view kRequestSeconds = "rest_client_request_duration_seconds";
 constexpr std::string_view kSlurmSeconds = "bascule_slurm_request_duration_seconds";
 
 double seconds(Duration d) {
   return std::chrono::duration<double>(d).count();
+}
+
+Task<> listen(net::IoLoop& loop, net::ServerOptions options, net::Handler handler,
+              std::unique_ptr<net::Server>& server) {
+  server = net::serve(loop, std::move(options), std::move(handler));
+  co_return;
+}
+
+Task<> hang_up(net::IoLoop& loop, std::unique_ptr<net::Server>& server) {
+  if (server) co_await server->drain(loop.now() + 1s);
+}
+
+// Whether it is this process that works.
+struct Turn {
+  explicit Turn(Loop& loop) : bell(loop) {}
+  Bell bell;
+  bool leading = false;
+};
+
+Task<> wait_for(Turn& turn, std::stop_token stop) {
+  while (!turn.leading && !stop.stop_requested()) co_await turn.bell.wait(stop);
 }
 
 std::string code_text(int code) {
@@ -92,7 +113,10 @@ void run_to_end(net::IoLoop& loop, Task<> task) {
 }
 
 Process::Process(const ServeOptions& options, std::string name)
-    : options_(options), name_(std::move(name)), instance_(environment("POD_NAME", host_name())) {
+    : options_(options),
+      name_(std::move(name)),
+      instance_(environment("POD_NAME", host_name())),
+      process_metrics_(runtime::process_metrics(metrics_)) {
   log::configure(level_of(options_.log_level), format_of(options_.log_format));
   parse_address(options_.metrics_address, "--metrics-bind-address");
   parse_address(options_.health_address, "--health-probe-bind-address");
@@ -105,14 +129,9 @@ kube::Client& Process::kube() {
   if (!connection_) {
     kube::ClientOptions client;
     client.user_agent = "bascule-" + name_ + "/" BASCULE_VERSION;
-    client.report = [this](const kube::CallReport& call) {
-      metrics_.add(kRequests, "Requests to the API server, by code and method",
-                   {{"code", code_text(call.code)}, {"method", std::string(call.verb)}});
-      metrics_.observe(kRequestSeconds, "Latency of requests to the API server", {{"verb", std::string(call.verb)}},
-                       seconds(call.took), runtime::latency_buckets());
-    };
-    connection_ =
-        std::make_unique<kube::Connection>(loop_, kube::load_config({options_.kubeconfig, {}}), std::move(client));
+    kube::Config config = kube::load_config({options_.kubeconfig, {}});
+    client.report = runtime::client_metrics(metrics_, config.http.url.host + ":" + config.http.url.port);
+    connection_ = std::make_unique<kube::Connection>(loop_, std::move(config), std::move(client));
     ns_ = environment("POD_NAMESPACE", connection_->default_namespace());
   }
   return connection_->client();
@@ -156,51 +175,50 @@ int Process::run(const std::string& lease, bool elect, std::vector<runtime::Name
 
 Task<> Process::main(std::string lease, bool elect, std::vector<runtime::NamedCheck> ready,
                      std::function<Task<>(std::stop_token)> work) {
-  std::vector<std::unique_ptr<net::Server>> servers;
-  if (auto address = parse_address(options_.health_address, "--health-probe-bind-address")) {
-    servers.push_back(net::serve(loop_, *address, runtime::health_handler({}, std::move(ready))));
-  }
-  if (auto address = parse_address(options_.metrics_address, "--metrics-bind-address")) {
-    servers.push_back(net::serve(loop_, *address, runtime::metrics_handler(metrics_)));
-  }
-  std::exception_ptr failure;
-  try {
-    if (elect) {
-      co_await lead(std::move(lease), std::move(work));
-    } else {
-      co_await work(stop_.get_token());
-    }
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  for (const auto& server : servers) co_await server->drain(loop_.now() + 1s);
-  if (failure) std::rethrow_exception(failure);
+  runtime::Manager parts(loop_, {.overdue = [](const std::string&) { std::_Exit(1); }});
+  ready.push_back({"process", [&parts] { return parts.unready(); }});
+  add_server(parts, "health server", parse_address(options_.health_address, "--health-probe-bind-address"),
+             runtime::health_handler({}, std::move(ready)));
+  add_server(parts, "metrics server", parse_address(options_.metrics_address, "--metrics-bind-address"),
+             runtime::metrics_handler(metrics_));
+  if (elect) add_lease(parts, lease);
+  parts.add({.name = name_, .run = std::move(work)});
+  co_await parts.run(stop_.get_token());
 }
 
-Task<> Process::lead(std::string lease, std::function<Task<>(std::stop_token)> work) {
+void Process::add_server(runtime::Manager& parts, std::string name, std::optional<net::ServerOptions> address,
+                         net::Handler handler) {
+  if (!address) return;
+  const auto server = std::make_shared<std::unique_ptr<net::Server>>();
+  parts.add({.name = std::move(name),
+             .start = [this, server, options = *address, handler = std::move(handler)](
+                          std::stop_token) { return listen(loop_, options, handler, *server); },
+             .stop = [this, server] { return hang_up(loop_, *server); }});
+}
+
+void Process::add_lease(runtime::Manager& parts, const std::string& lease) {
   const std::string identity = instance_ + "_" + std::to_string(std::random_device{}());
-  Bell leads(loop_);
-  bool leading = false;
-  std::stop_source lost;
-  kube::LeaderElector elector(kube(), {.key = {ns_, std::move(lease)}, .identity = identity}, [&](bool now) {
-    metrics_.set("leader_election_master_status", "1 while this process leads", {{"name", name_}}, now ? 1 : 0);
+  const auto turn = std::make_shared<Turn>(loop_);
+  const auto changed = [this, &parts, turn, identity, metric = runtime::leader_metric(metrics_, lease)](bool now) {
+    metric.set(now ? 1 : 0);
     log::info(now ? "leading" : "no longer leading", {{"identity", identity}});
-    leading = now;
-    if (now) {
-      leads.notify();
-    } else {
-      lost.request_stop();
-    }
-  });
-  const std::stop_callback forward(stop_.get_token(), [&lost] { lost.request_stop(); });
-  elector.start();
-  while (!leading && !lost.stop_requested()) co_await leads.wait(lost.get_token());
-  if (leading) {
-    co_await work(lost.get_token());
+    turn->leading = now;
+    if (now) turn->bell.notify();
+    if (now || parts.ending()) return;
     // Another may lead already: what this process believes is old. Kubernetes starts it anew.
-    if (!stop_.stop_requested()) status_ = 1;
-  }
-  co_await elector.stop();
+    status_ = 1;
+    parts.end();
+  };
+  const auto elector = std::make_shared<kube::LeaderElector>(
+      kube(), kube::LeaseOptions{.key = {ns_, lease}, .identity = identity}, changed);
+  parts.add({.name = "lease",
+             .start =
+                 [elector, turn](std::stop_token stop) {
+                   elector->start();
+                   return wait_for(*turn, std::move(stop));
+                 },
+             .stop = [elector] { return elector->stop(); },
+             .standby = true});
 }
 
 }  // namespace bascule::app

@@ -14,6 +14,7 @@
 #include "net/io_loop.hpp"
 #include "net/server.hpp"
 #include "runtime/health.hpp"
+#include "runtime/manager.hpp"
 #include "runtime/metrics.hpp"
 #include "slurm/client.hpp"
 
@@ -39,14 +40,17 @@ class Process final {
   slurm::Client& slurm(const std::string& url);
 
   // Serves health and metrics, runs `work` (only while leading, when so asked, under the lease `lease`) until SIGTERM,
-  // then ends it within the grace of a pod. Returns the exit status: 1 when leadership was lost.
+  // then ends it within the grace of a pod; what does not end by then is cut off, with a log line that names it.
+  // Ready while it stands by, and once `ready` says so. Returns the exit status: 1 when leadership was lost.
   int run(const std::string& lease, bool elect, std::vector<runtime::NamedCheck> ready,
           std::function<Task<>(std::stop_token)> work);
 
  private:
   Task<> main(std::string lease, bool elect, std::vector<runtime::NamedCheck> ready,
               std::function<Task<>(std::stop_token)> work);
-  Task<> lead(std::string lease, std::function<Task<>(std::stop_token)> work);
+  void add_server(runtime::Manager& parts, std::string name, std::optional<net::ServerOptions> address,
+                  net::Handler handler);
+  void add_lease(runtime::Manager& parts, const std::string& lease);
 
   ServeOptions options_;
   std::string name_;
@@ -54,6 +58,7 @@ class Process final {
   std::string ns_;
   net::IoLoop loop_;
   runtime::Metrics metrics_;
+  std::shared_ptr<void> process_metrics_;
   std::unique_ptr<kube::Connection> connection_;
   std::unique_ptr<net::Transport> slurm_transport_;
   std::unique_ptr<slurm::Client> slurm_;
