@@ -11,7 +11,14 @@ namespace bascule::bridge {
 namespace {
 
 // Bounds memory when users invent classes; the next pods are looked at anew.
-constexpr std::size_t kMaxClasses = 10'000;
+constexpr std::size_t kMaxClasses = 2'000;
+// A class that has missed more changes than these judges every node anew.
+constexpr std::size_t kMaxChanges = 1'024;
+
+constexpr std::uint16_t kOutside = 0;  // not in Slurm, or not in the partition
+constexpr std::uint16_t kUsable = 1;
+constexpr std::uint16_t kRefused = 2;
+constexpr std::size_t kMaxReasons = 1'000;
 
 // The rest of a node changes all the time (heartbeats, conditions) and decides nothing before a bind.
 bool same_for_candidates(const kube::Node& a, const kube::Node& b) {
@@ -27,16 +34,46 @@ void NodeTable::on_node(const NodePtr& before, const NodePtr& after) {
     if (it != nodes_.end() && it->second->meta.uid == before->meta.uid) nodes_.erase(it);
   }
   if (after) nodes_.insert_or_assign(slurm_name_of(*after), after);
-  if (!before || !after || !same_for_candidates(*before, *after)) ++generation_;
+  if (before && after && same_for_candidates(*before, *after)) return;
+  if (before) changed(slurm_name_of(*before));
+  if (after && (!before || slurm_name_of(*after) != slurm_name_of(*before))) changed(slurm_name_of(*after));
 }
 
 void NodeTable::on_slurm_node(const SlurmNodePtr& before, const SlurmNodePtr& after) {
   if (before && !after) slurm_.erase(before->name);
   if (after) slurm_.insert_or_assign(after->name, after);
-  if (!before || !after || before->partitions != after->partitions) ++generation_;
+  if (!before || !after || before->partitions != after->partitions) changed(after ? after->name : before->name);
+}
+
+void NodeTable::changed(const std::string& name) {
+  ++generation_;
+  changes_.push_back(number_of(name));
+  if (changes_.size() > kMaxChanges) changes_.pop_front();
+}
+
+std::uint32_t NodeTable::number_of(const std::string& name) {
+  const auto [it, fresh] = numbers_.try_emplace(name, static_cast<std::uint32_t>(names_.size()));
+  if (fresh) names_.push_back(name);
+  return it->second;
 }
 
 const Candidates& NodeTable::candidates(const std::vector<PodPtr>& pods, const std::string& partition) {
+  Class& kind = class_for(pods, partition);
+  const std::uint64_t missed = generation_ - kind.generation;
+  if (missed == 0) return kind.candidates;
+  bool other = kind.generation == 0;
+  kind.verdicts.resize(names_.size(), kOutside);
+  if (kind.generation == 0 || missed > changes_.size()) {
+    for (std::uint32_t number = 0; number < names_.size(); ++number) other = judge(kind, number) || other;
+  } else {
+    for (std::size_t i = changes_.size() - missed; i < changes_.size(); ++i) other = judge(kind, changes_[i]) || other;
+  }
+  kind.generation = generation_;
+  if (other) conclude(kind);
+  return kind.candidates;
+}
+
+NodeTable::Class& NodeTable::class_for(const std::vector<PodPtr>& pods, const std::string& partition) {
   std::map<std::string, const kube::Pod*> kinds;  // members of a gang are mostly alike
   for (const PodPtr& pod : pods) kinds.emplace(class_of(*pod), pod.get());
   std::string key = partition;
@@ -45,46 +82,63 @@ const Candidates& NodeTable::candidates(const std::vector<PodPtr>& pods, const s
     key += text;
   }
   if (classes_.size() > kMaxClasses) classes_.clear();
-  Class& known = classes_[key];
-  if (known.generation != generation_) {
-    std::vector<PodConstraints> constraints;
-    for (const auto& [text, pod] : kinds) constraints.push_back(constraints_of(*pod));
-    known = {generation_, look(constraints, partition)};
+  const auto [it, fresh] = classes_.try_emplace(std::move(key));
+  if (fresh) {
+    it->second.partition = partition;
+    for (const auto& [text, pod] : kinds) it->second.constraints.push_back(constraints_of(*pod));
   }
-  return known.candidates;
+  return it->second;
 }
 
-Candidates NodeTable::look(const std::vector<PodConstraints>& constraints, const std::string& partition) const {
-  Candidates out;
-  std::vector<std::string> excluded;
-  std::map<std::string, int> reasons;
-  for (const auto& [name, slurm_node] : slurm_) {
-    if (!partition.empty() && std::ranges::find(slurm_node->partitions, partition) == slurm_node->partitions.end())
-      continue;
-    const auto node = nodes_.find(name);
+bool NodeTable::judge(Class& kind, std::uint32_t number) const {
+  std::uint16_t verdict = kOutside;
+  const auto slurm_node = slurm_.find(names_[number]);
+  const auto in_partition = [&](const slurm::Node& node) {
+    return kind.partition.empty() || std::ranges::find(node.partitions, kind.partition) != node.partitions.end();
+  };
+  if (slurm_node != slurm_.end() && in_partition(*slurm_node->second)) {
+    const auto node = nodes_.find(names_[number]);
     std::string why = node == nodes_.end() ? "is not a node of this Kubernetes cluster" : "";
-    for (const PodConstraints& kind : constraints) {
-      if (why.empty()) why = misfit(kind, *node->second, When::kBeforeSubmit);
+    for (const PodConstraints& one : kind.constraints) {
+      if (why.empty()) why = misfit(one, *node->second, When::kBeforeSubmit);
     }
-    if (why.empty()) {
-      ++out.usable;
-    } else {
-      excluded.push_back(name);
-      ++reasons[why];
+    verdict = kUsable;
+    if (!why.empty()) {
+      if (kind.reasons.size() >= kMaxReasons) why = "are refused for other reasons";
+      auto reason = std::ranges::find(kind.reasons, why, &std::pair<std::string, int>::first);
+      if (reason == kind.reasons.end()) reason = kind.reasons.insert(reason, {std::move(why), 0});
+      verdict = static_cast<std::uint16_t>(kRefused + (reason - kind.reasons.begin()));
     }
+  }
+  std::uint16_t& known = kind.verdicts[number];
+  if (known == verdict) return false;
+  if (known >= kRefused) --kind.reasons[known - kRefused].second;
+  if (verdict >= kRefused) ++kind.reasons[verdict - kRefused].second;
+  known = verdict;
+  return true;
+}
+
+void NodeTable::conclude(Class& kind) const {
+  Candidates& out = kind.candidates;
+  std::vector<std::string> excluded;
+  out.usable = 0;
+  for (std::size_t number = 0; number < kind.verdicts.size(); ++number) {
+    if (kind.verdicts[number] == kUsable) ++out.usable;
+    if (kind.verdicts[number] >= kRefused) excluded.push_back(names_[number]);
   }
   std::ranges::sort(excluded);
   out.excluded = slurm::format_hostlist(excluded);
-  if (out.usable == 0) {
-    out.why_none = excluded.empty() ? "Slurm has no node" + (partition.empty() ? "" : " in partition " + partition)
-                                    : std::to_string(excluded.size()) + " nodes:";
-    for (const auto& [why, count] : reasons) {
-      out.why_none += (out.why_none.ends_with(':') ? " " : ", ") + std::to_string(count) + " " + why;
-    }
-  } else {
+  if (out.usable > 0) {
     out.why_none = "only " + std::to_string(out.usable) + " nodes fit";
+    return;
   }
-  return out;
+  out.why_none = excluded.empty()
+                     ? "Slurm has no node" + (kind.partition.empty() ? "" : " in partition " + kind.partition)
+                     : std::to_string(excluded.size()) + " nodes:";
+  std::map<std::string, int> reasons(kind.reasons.begin(), kind.reasons.end());
+  for (const auto& [why, count] : reasons) {
+    if (count > 0) out.why_none += (out.why_none.ends_with(':') ? " " : ", ") + std::to_string(count) + " " + why;
+  }
 }
 
 NodePtr NodeTable::by_slurm_name(const std::string& name) const {

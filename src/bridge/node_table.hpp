@@ -1,8 +1,10 @@
 // Kubernetes nodes and Slurm nodes side by side, kept up change by change: which of them a class of pods may use, and
-// does a pod fit now. Cost: a class is looked at once a change of nodes, whatever the number of pods. Pure; loop thread
-// only.
+// does a pod fit now. Cost: a node that changed is judged once a class of pods, when that class is asked for again,
+// whatever the number of pods and nodes. Pure; loop thread only.
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
 #include <unordered_map>
@@ -29,15 +31,28 @@ class NodeTable final : public NodeView {
   std::string refusal(const kube::Pod& pod, const kube::Node& node) const override;
 
  private:
+  // Pods that may use the same nodes, and what was found of each node.
   struct Class {
+    std::vector<PodConstraints> constraints;
+    std::string partition;
     std::uint64_t generation = 0;
+    std::vector<std::uint16_t> verdicts;  // by number of the node: kOutside, kUsable, else kRefused + index in reasons
+    std::vector<std::pair<std::string, int>> reasons;  // why nodes are refused, and how many are
     Candidates candidates;
   };
-  Candidates look(const std::vector<PodConstraints>& constraints, const std::string& partition) const;
+  void changed(const std::string& name);
+  std::uint32_t number_of(const std::string& name);
+  Class& class_for(const std::vector<PodPtr>& pods, const std::string& partition);
+  // True when the verdict is another than before.
+  bool judge(Class& kind, std::uint32_t number) const;
+  void conclude(Class& kind) const;
 
   std::unordered_map<std::string, NodePtr> nodes_;  // by Slurm name
   std::unordered_map<std::string, SlurmNodePtr> slurm_;
   std::unordered_map<std::string, Class> classes_;
+  std::unordered_map<std::string, std::uint32_t> numbers_;  // of every name ever seen
+  std::vector<std::string> names_;
+  std::deque<std::uint32_t> changes_;  // the latest changed nodes; the last one made generation_ what it is
   NodeUsage usage_;
   std::uint64_t generation_ = 1;
 };

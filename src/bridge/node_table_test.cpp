@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "bridge/names.hpp"
 
 namespace bascule::bridge {
@@ -70,6 +72,43 @@ TEST_F(NodeTableTest, AGangNeedsNodesThatTakeEveryMember) {
   const Candidates none = table.candidates({pod("a"), pod("b")}, "p");
   EXPECT_EQ(none.usable, 0u);
   EXPECT_NE(none.why_none.find("2 nodes: 2 does not match"), std::string::npos) << none.why_none;
+}
+
+// Change by change the answers are those of a table made anew.
+TEST_F(NodeTableTest, FollowsChangesAsIfLookedAtAnew) {
+  std::mt19937 random(7);
+  const auto dice = [&random](unsigned n) { return static_cast<int>(random() % n); };
+  std::map<std::string, NodePtr> nodes;
+  std::map<std::string, NodeTable::SlurmNodePtr> slurm;
+  const std::vector<std::vector<PodPtr>> kinds{{pod()}, {pod("a")}, {pod("b")}, {pod("a"), pod("b")}};
+  for (int step = 0; step < 3000; ++step) {
+    const std::string name = "n" + std::to_string(dice(20));
+    if (dice(2) == 0) {
+      const NodePtr before = nodes[name];
+      const NodePtr after = dice(3) == 0 ? nullptr : make(name, dice(2) == 0 ? "a" : "b");
+      if (before || after) table.on_node(before, after);
+      nodes[name] = after;
+    } else {
+      const auto before = slurm[name];
+      const auto after = dice(3) == 0 ? nullptr : make_slurm(name, {dice(2) == 0 ? "p" : "q"});
+      if (before || after) table.on_slurm_node(before, after);
+      slurm[name] = after;
+    }
+    if (dice(4) != 0) continue;  // classes miss some changes
+    NodeTable fresh;
+    for (const auto& [key, node] : nodes) {
+      if (node) fresh.on_node(nullptr, node);
+    }
+    for (const auto& [key, node] : slurm) {
+      if (node) fresh.on_slurm_node(nullptr, node);
+    }
+    const std::vector<PodPtr>& kind = kinds[static_cast<std::size_t>(dice(4))];
+    const Candidates want = fresh.candidates(kind, "p");
+    const Candidates& got = table.candidates(kind, "p");
+    ASSERT_EQ(got.excluded, want.excluded) << "step " << step;
+    ASSERT_EQ(got.usable, want.usable) << "step " << step;
+    ASSERT_EQ(got.why_none, want.why_none) << "step " << step;
+  }
 }
 
 // W8: by the name in Slurm where it differs.
