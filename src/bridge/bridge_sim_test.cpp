@@ -354,6 +354,59 @@ TEST(BridgeSim, AGangWithoutItsGroupWaitsAndSaysSo) {
   EXPECT_EQ(w.slurm.model().submitted(), 1u);
 }
 
+// An upgrade from slurm-bridge in place: its jobs are adopted, running and waiting ones, and nothing starts twice.
+TEST(BridgeSim, JobsOfSlurmBridgeAreAdopted) {
+  World w(10, 2);
+  const auto add = [&w](const std::string& name, const std::string& node) {
+    slurm::JobDescription job;
+    job.nodes = 1;
+    job.exclusive = true;
+    job.partition = "slurm-bridge";
+    job.admin_comment = R"({"pods":["slurm-bridge/)" + name + R"("]})";
+    const JobId id = w.slurm.submit(std::move(job));
+    w.loop.advance(1s);
+    w.api.create(r::kPods, testing::make_pod({.name = name,
+                                              .ns = "slurm-bridge",
+                                              .scheduler = "slurm-bridge-scheduler",
+                                              .node = node,
+                                              .labels = {{std::string(names::kSlurmJobId), id.str()}},
+                                              .annotations = {{"fake/run-for", "20"}}}));
+    return id;
+  };
+  const JobId first = add("a", "n1");
+  const JobId second = add("b", "n2");
+  const JobId waits = add("c", "");
+  ASSERT_EQ(w.slurm.model().job(first)->view.nodes, "n1");
+  ASSERT_EQ(w.slurm.model().job(waits)->view.states.base, slurm::JobState::kPending);
+  w.scheduler.start();
+  w.pod_sync.start();
+  w.loop.advance(5s);
+  for (const JobId id : {first, second, waits}) {
+    const auto record = parse_record(w.slurm.model().job(id)->view.admin_comment);
+    ASSERT_TRUE(record);
+    EXPECT_FALSE(record->legacy) << id.str();
+  }
+  EXPECT_EQ(w.pods_on_nodes().size(), 2u);
+  w.loop.advance(60s);
+  EXPECT_EQ(w.live_jobs(), 0u) << "given back when their pods are over";
+  EXPECT_EQ(w.pods_on_nodes().size(), 3u);
+  EXPECT_EQ(w.slurm.model().submitted(), 3u);
+}
+
+// W3: what only looks like it is left alone.
+TEST(BridgeSim, ForeignJobsWithPodsInTheirCommentAreLeftAlone) {
+  World w(11, 1);
+  slurm::JobDescription job;
+  job.nodes = 1;
+  job.admin_comment = R"({"pods":["slurm-bridge/gone"]})";
+  const JobId id = w.slurm.submit(std::move(job));
+  w.scheduler.start();
+  w.pod_sync.start();
+  w.loop.advance(2min);
+  EXPECT_FALSE(w.slurm.model().job(id)->view.states.ended());
+  EXPECT_EQ(w.slurm.model().job(id)->view.admin_comment, R"({"pods":["slurm-bridge/gone"]})");
+}
+
 class Kills : public ::testing::TestWithParam<int> {};
 
 TEST_P(Kills, HealAtAnyMoment) {

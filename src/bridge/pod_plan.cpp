@@ -76,6 +76,11 @@ class PodPlanner final {
     if (view.job->states.ended()) return;
     const bool needed =
         std::ranges::any_of(view_.pods, [&](const PodPtr& pod) { return counts_on(*pod, view) && needs_job(*pod); });
+    if (needed && view.record.legacy) {
+      PodSyncPlan::Adopt adopt{view.job->id, view.record};
+      adopt.record.legacy = false;
+      plan_.adopts.push_back(std::move(adopt));
+    }
     if (needed) return;
     PodSyncPlan::Cancel cancel{view.job->id, {}, {}, view_.pods.empty() ? "its pods are gone" : "its pods are over"};
     for (std::size_t i = 0; i < view.record.uids.size() && i < view.record.pods.size(); ++i) {

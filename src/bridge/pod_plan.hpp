@@ -42,7 +42,12 @@ struct PodSyncPlan {
     std::vector<Uid> uids;
     std::string why;
   };
+  struct Adopt {
+    JobId job;
+    JobRecord record;  // to replace the one slurm-bridge wrote, so that the job is ours whatever becomes of its pods
+  };
   std::vector<Delete> deletes;
+  std::vector<Adopt> adopts;
   std::vector<Cancel> cancels;
   std::vector<PodPtr> releases;  // drop the finalizer, after the cancels have succeeded
   struct Warning {

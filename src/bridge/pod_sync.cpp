@@ -70,6 +70,7 @@ struct PodSync::Impl {
                           warning.note);
     }
     for (const PodSyncPlan::Delete& one : plan.deletes) co_await remove_pod(one, stop);
+    for (const PodSyncPlan::Adopt& one : plan.adopts) co_await adopt_job(one, stop);
     bool held = false;
     for (const PodSyncPlan::Cancel& one : plan.cancels) {
       const bool cancelled = co_await cancel_job(one, stop);
@@ -100,6 +101,20 @@ struct PodSync::Impl {
                         one.why + "; the pod is deleted");
     if (parts.metrics != nullptr)
       parts.metrics->add("bascule_bridge_pods_deleted_total", "Pods deleted because their Slurm job ended", {});
+  }
+
+  Task<> adopt_job(PodSyncPlan::Adopt one, std::stop_token stop) {
+    slurm::JobDescription change;
+    change.admin_comment = print_record(one.record);
+    try {
+      co_await parts.slurm.update_job(one.job, std::move(change), stop);
+    } catch (const slurm::Refused& error) {
+      // It stays what it was; its pods' labels still tell whose it is.
+      log::limited(log::Level::kWarning, 60s, "job of slurm-bridge not adopted", {{"job", one.job}, {"why", error}});
+      co_return;
+    }
+    log::info("job of slurm-bridge adopted", {{"job", one.job}, {"unit", one.record.unit.str()}});
+    parts.mirror.poke();
   }
 
   // False: a pod of the job is still there after all, or that could not be seen; later.

@@ -151,9 +151,9 @@ struct Scheduler::Impl {
         view.root_problem = std::get<std::string>(root);
       }
       view.pods = index->pods(unit);  // what changed meanwhile
-      view.labelled = labelled(view);
     }
     view.jobs = index->jobs(unit, mirror);
+    view.labelled = labelled(view);
     Memory& mind = memory[unit];
     const UnitPlan plan = plan_unit(options.config, self, view, slurm_view(), table, mind, loop.now(), loop.wall());
     if (plan.waits_for_nodes) wait_for_nodes.insert(unit);
@@ -170,6 +170,7 @@ struct Scheduler::Impl {
     for (const PodPtr& pod : view.pods) {
       const JobId job = label_of(*pod);
       if (!job || !wants_node(*pod) || index->record(job) != nullptr) continue;
+      if (std::ranges::any_of(view.jobs, [job](const JobView& one) { return one.job->id == job; })) continue;
       const slurm::Knowledge known = mirror.knowledge(job);
       const auto seen = mirror.job(job);
       if (known == slurm::Knowledge::kPresent && seen && seen->states.ended()) continue;

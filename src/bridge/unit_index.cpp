@@ -1,6 +1,7 @@
 #include "bridge/unit_index.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace bascule::bridge {
 
@@ -36,11 +37,15 @@ void UnitIndex::on_job(const slurm::ClusterMirror::JobChange& change) {
   // A record may change (an update rewrites it); an ended job's comment stays.
   if (change.after && change.after->external) {
     auto record = parse_record(change.after->admin_comment);
-    if (record && !record->legacy && record->bridge == self_.bridge && record->cluster == self_.cluster) {
+    if (record && record->legacy) {
+      legacy_.insert_or_assign(id, std::move(*record));
+    } else if (record && record->bridge == self_.bridge && record->cluster == self_.cluster) {
+      legacy_.erase(id);  // adopted
       units_[record->unit].jobs.insert(id);
       records_.insert_or_assign(id, std::move(*record));
     }
   }
+  if (!change.after) legacy_.erase(id);
   const auto known = records_.find(id);
   if (known != records_.end()) {
     const Uid unit = known->second.unit;
@@ -68,6 +73,27 @@ std::vector<JobView> UnitIndex::jobs(const Uid& unit, const slurm::ClusterMirror
   if (it == units_.end()) return out;
   for (const JobId id : it->second.jobs) {
     if (auto job = mirror.job(id)) out.push_back({std::move(job), records_.at(id), mirror.confirmed_at(id)});
+  }
+  std::ranges::move(legacy_jobs(unit, it->second, mirror), std::back_inserter(out));
+  return out;
+}
+
+std::vector<JobView> UnitIndex::legacy_jobs(const Uid& unit, const Entry& entry,
+                                            const slurm::ClusterMirror& mirror) const {
+  std::map<JobId, JobView> found;
+  for (const PodPtr& pod : entry.pods) {
+    const JobId id = label_of(*pod);
+    const auto legacy = legacy_.find(id);
+    if (legacy == legacy_.end() || std::ranges::count(legacy->second.pods, pod->meta.key) == 0) continue;
+    JobView& view = found[id];
+    if (!view.job)
+      view = {mirror.job(id), {self_.bridge, self_.cluster, unit, {}, {}, {}, true}, mirror.confirmed_at(id)};
+    view.record.pods.push_back(pod->meta.key);
+    view.record.uids.push_back(pod->meta.uid);
+  }
+  std::vector<JobView> out;
+  for (auto& [id, view] : found) {
+    if (view.job) out.push_back(std::move(view));
   }
   return out;
 }

@@ -26,7 +26,8 @@ class UnitIndex final {
   bool ours(const kube::Pod& pod) const { return pod.scheduler_name == self_.bridge; }
   // Sorted by namespace and name.
   std::vector<PodPtr> pods(const Uid& unit) const;
-  // Jobs of the unit that Slurm still lists, ended ones too, by id.
+  // Jobs of the unit that Slurm still lists, ended ones too, by id. A job that slurm-bridge made counts when it names a
+  // pod of the unit and that pod's label names it: its record is then legacy, with unit and UIDs filled in.
   std::vector<JobView> jobs(const Uid& unit, const slurm::ClusterMirror& mirror) const;
   // The record of a job of ours, else nullptr.
   const JobRecord* record(JobId job) const;
@@ -39,11 +40,13 @@ class UnitIndex final {
     std::set<JobId> jobs;
   };
   void forget_if_empty(const Uid& unit);
+  std::vector<JobView> legacy_jobs(const Uid& unit, const Entry& entry, const slurm::ClusterMirror& mirror) const;
 
   Identity self_;
   std::function<void(const Uid&)> changed_;
   std::unordered_map<Uid, Entry> units_;
   std::unordered_map<JobId, JobRecord> records_;
+  std::unordered_map<JobId, JobRecord> legacy_;        // whose they are only a pod's label can tell
   std::unordered_map<JobId, std::set<Uid>> labelled_;  // units whose pods name this job
   JobId highest_;
 };
