@@ -27,8 +27,8 @@ std::int64_t slurmdbd_port(const Accounting& accounting) noexcept;
 std::string rest_url(const RestApi& api);
 
 // The Slurm name of a NodeSet, also the feature its nodes carry: the first word of the template's hostname without
-// dashes around it, or the name of the object. Letters, digits, '-', '.', '_' whatever the user wrote, so that it cannot
-// break a line of slurm.conf or an argument.
+// dashes around it, or the name of the object. Letters, digits, '-', '.', '_' whatever the user wrote, so that it
+// cannot break a line of slurm.conf or an argument.
 std::string slurm_name(const NodeSet& set);
 bool host_network(const PodTemplate& pod_template) noexcept;
 

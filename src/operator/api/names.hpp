@@ -35,7 +35,7 @@ inline constexpr std::string_view kCluster = "slinky.slurm.net/cluster";        
 inline constexpr std::string_view kActive = "controller.slinky.slurm.net/active";  // slurmctld pod that serves: "true"
 inline constexpr std::string_view kServiceRole =
     "controller.slinky.slurm.net/service";  // "client" on the Service of a Controller that metrics are scraped from
-inline constexpr std::string_view kPodName = "nodeset.slinky.slurm.net/pod-name";  // worker pod, and the four below
+inline constexpr std::string_view kPodName = "nodeset.slinky.slurm.net/pod-name";    // worker pod, and the four below
 inline constexpr std::string_view kPodIndex = "nodeset.slinky.slurm.net/pod-index";  // zero-padded ordinal
 inline constexpr std::string_view kPodHostname = "nodeset.slinky.slurm.net/pod-hostname";
 inline constexpr std::string_view kPodProtect = "nodeset.slinky.slurm.net/pod-protect";  // "true" while busy
