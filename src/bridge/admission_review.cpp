@@ -224,7 +224,7 @@ Decision validate(const Config& config, const Review& review, Managed by_namespa
   if (review.operation == Operation::kCreate) {
     preset_faults(pod, faults);
     shape_faults(pod, faults);
-    request_faults(pod, faults);
+    request_faults(config, review.ns, pod, faults);
     if (!faults.empty()) return refuse(review, std::move(faults));
     Decision decision;
     request_warnings(pod, decision.warnings);
@@ -233,8 +233,8 @@ Decision validate(const Config& config, const Review& review, Managed by_namespa
   if (!is_trusted(config, review)) change_faults(*review.old_object, pod, faults);
   Sentences old_faults;
   Sentences new_faults;
-  request_faults(*review.old_object, old_faults);
-  request_faults(pod, new_faults);
+  request_faults(config, review.ns, *review.old_object, old_faults);
+  request_faults(config, review.ns, pod, new_faults);
   std::ranges::sort(old_faults);
   for (std::string& fault : new_faults) {
     if (!std::ranges::binary_search(old_faults, fault)) faults.push_back(std::move(fault));

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "bridge/description.hpp"
+#include "bridge/identity.hpp"
 #include "bridge/names.hpp"
 
 namespace bascule::bridge {
@@ -153,7 +154,7 @@ void shape_faults(const json::Value& pod, Sentences& faults) {
   }
 }
 
-void request_faults(const json::Value& pod, Sentences& faults) {
+void request_faults(const Config& config, std::string_view ns, const json::Value& pod, Sentences& faults) {
   bool class_cpu = false;
   bool class_gpu = false;
   std::vector<std::pair<std::string_view, std::string_view>> unsupported;
@@ -180,6 +181,9 @@ void request_faults(const json::Value& pod, Sentences& faults) {
   const AnnotationViews annotations = annotations_of(pod);
   for (std::string& fault : annotation_faults(annotations)) faults.push_back(std::move(fault));
   for (std::string& fault : annotation_conflicts(annotations, class_cpu, class_gpu)) faults.push_back(std::move(fault));
+  slurm::JobDescription unused;
+  for (std::string& fault : apply_identity(config.identities, ns, annotations, unused))
+    faults.push_back(std::move(fault));
 }
 
 void request_warnings(const json::Value& pod, Sentences& warnings) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bridge/config.hpp"
 #include "json/value.hpp"
 
 namespace bascule::bridge {
@@ -18,8 +19,9 @@ void preset_faults(const json::Value& pod, Sentences& faults);
 void change_faults(const json::Value& before, const json::Value& after, Sentences& faults);
 // What Slurm cannot honour: resource claims, topology spread, native beside claimed CPUs.
 void shape_faults(const json::Value& pod, Sentences& faults);
-// Device classes that cannot be translated; job annotations that cannot be read or contradict the request.
-void request_faults(const json::Value& pod, Sentences& faults);
+// Device classes that cannot be translated; job annotations that cannot be read, contradict the request, or claim to be
+// somebody whom the pod's namespace `ns` may not be.
+void request_faults(const Config& config, std::string_view ns, const json::Value& pod, Sentences& faults);
 // What is allowed and surely not meant.
 void request_warnings(const json::Value& pod, Sentences& warnings);
 

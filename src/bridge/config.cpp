@@ -110,7 +110,7 @@ class Reader final {
  private:
   static constexpr std::string_view kKeys[] = {
       "schedulerName", "slurmRestApi", "managedNamespaces", "managedNamespaceSelector",
-      "mcsLabel",      "partition",    "trustedUsers"};
+      "mcsLabel",      "partition",    "trustedUsers",      "identities"};
 
   void unknown(std::string_view path, std::string_view key, std::span<const std::string_view> known) {
     if (const auto near = nearest_word(key, known)) {
@@ -151,6 +151,7 @@ class Reader final {
       if (key == "mcsLabel") read_slurm_word(key, value, config.mcs_label);
       if (key == "partition") read_slurm_word(key, value, config.partition);
       if (key == "trustedUsers") config.trusted_users = read_texts(key, value);
+      if (key == "identities") read_identities(value, config);
     }
   }
 
@@ -222,6 +223,40 @@ class Reader final {
                           ns));
       }
     }
+  }
+
+  void read_identities(const json::Value& value, Config& config) {
+    const json::Array* list = value.if_array();
+    if (list == nullptr) return fault("identities", "expected a list of rules, found " + kind_of(value));
+    if (list->size() > kMaxNamespaces) {
+      return fault("identities", fmt::format("has more than {} rules", kMaxNamespaces));
+    }
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      const std::string place = fmt::format("identities[{}]", i);
+      const json::Object* item = (*list)[i].if_object();
+      if (item == nullptr) {
+        fault(place, "expected a mapping with namespaces, found " + kind_of((*list)[i]));
+      } else {
+        config.identities.push_back(read_identity(place, *item));
+      }
+    }
+  }
+
+  IdentityRule read_identity(const std::string& place, const json::Object& item) {
+    static constexpr std::string_view kKnown[] = {"namespaces", "users", "groups", "accounts", "qos", "partitions"};
+    static constexpr std::vector<std::string> IdentityRule::* kFields[] = {
+        &IdentityRule::namespaces, &IdentityRule::users, &IdentityRule::groups,
+        &IdentityRule::accounts,   &IdentityRule::qos,   &IdentityRule::partitions};
+    IdentityRule rule;
+    std::vector<std::string_view> seen;
+    for (const auto& [raw, part] : item) {
+      const std::string_view key = canonical(place + ".", {raw.data(), raw.size()}, kKnown, seen);
+      if (key.empty() || part.is_null()) continue;
+      rule.*kFields[std::ranges::find(kKnown, key) - std::begin(kKnown)] =
+          read_texts(place + "." + std::string(key), part);
+    }
+    if (rule.namespaces.empty()) fault(place + ".namespaces", "is required: the namespaces the rule is for");
+    return rule;
   }
 
   // Partition and MCS label travel to Slurm as they are; white space or a comma there is always a slip.

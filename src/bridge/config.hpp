@@ -22,6 +22,12 @@ struct LabelSelector {
   std::vector<LabelRequirement> requirements;
 };
 
+// Who in Slurm the pods of some namespaces may be (identity.hpp). A namespace may end in '*'.
+struct IdentityRule {
+  std::vector<std::string> namespaces = {};
+  std::vector<std::string> users = {}, groups = {}, accounts = {}, qos = {}, partitions = {};
+};
+
 struct Config {
   std::string scheduler_name = "slurm-bridge-scheduler";
   std::string slurm_rest_api;  // URL
@@ -32,6 +38,7 @@ struct Config {
   // Who may change what the bridge keeps on pods (job id, node, state, finalizer), as users of the API server; a name
   // may end in '*'. Our own key: slurm-bridge ignores it.
   std::vector<std::string> trusted_users;
+  std::vector<IdentityRule> identities;  // our own key, too
 };
 
 // The bridge's own service accounts when the file names no trustedUsers: those of its namespace that are called

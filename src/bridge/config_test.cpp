@@ -34,6 +34,22 @@ TEST(Config, EmptyFileIsAllDefaults) {
   }
 }
 
+TEST(Config, Identities) {
+  const Config config = parse_config(R"(
+identities:
+- namespaces: [alice-hpc, "team-*"]
+  users: [alice]
+  accounts: [physics, maths]
+)",
+                                     "c.yaml", false);
+  ASSERT_THAT(config.identities, SizeIs(1));
+  EXPECT_THAT(config.identities[0].namespaces, ElementsAre("alice-hpc", "team-*"));
+  EXPECT_THAT(config.identities[0].accounts, ElementsAre("physics", "maths"));
+  EXPECT_THAT(faults_of("identities: [{users: [a]}]"), ElementsAre(HasSubstr("identities[0].namespaces: is required")));
+  EXPECT_THAT(faults_of("identities: [{namespaces: [a], user: [b]}]"), ElementsAre(HasSubstr("did you mean users?")));
+  EXPECT_THAT(faults_of("identities: {}"), ElementsAre(HasSubstr("expected a list of rules")));
+}
+
 TEST(Config, ReadsEveryKey) {
   const Config config = parse_config(R"(
 schedulerName: my-scheduler

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "bridge/identity.hpp"
 #include "bridge/names.hpp"
 
 namespace bascule::bridge {
@@ -250,6 +251,9 @@ std::expected<slurm::JobDescription, DescriptionFaults> describe_job(const Confi
   apply_wants(wants, root, job, result.faults);
   const AnnotationViews annotations = views_of(root.annotations);
   apply(annotations, job, result.faults);
+  for (std::string& fault : apply_identity(config.identities, pods.front()->meta.key.ns, annotations, job)) {
+    result.faults.push_back(std::move(fault));
+  }
   for (std::string& fault : annotation_conflicts(annotations, wants.cpu_class, wants.gpu_class)) {
     result.faults.push_back(std::move(fault));
   }

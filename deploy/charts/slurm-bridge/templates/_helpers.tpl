@@ -65,6 +65,10 @@ trustedUsers:
   {{- range $admission.trustedUsers }}
   - {{ . | quote }}
   {{- end }}
+{{- with .Values.sharedConfig.identities }}
+identities:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{/* "true" or "false": asked for, or needed because there are several. Call with (dict "replicas" N "asked" B). */}}
