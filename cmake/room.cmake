@@ -1,6 +1,7 @@
 # bascule_room(NAME [DEPS target...]): the room in this folder.
 # foo.cpp goes into the library bascule_NAME, foo_test.cpp into the program NAME_test, foo_bench.cpp into NAME_bench.
 # Tests may use the rooms named by TEST_DEPS too.
+add_custom_target(benches)  # all of them: outside "all", but built by tools/test, so that none falls behind
 function(bascule_room name)
   cmake_parse_arguments(ARG "" "" "DEPS;TEST_DEPS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
@@ -29,6 +30,7 @@ function(bascule_room name)
     add_executable(${name}_bench EXCLUDE_FROM_ALL ${benches})
     target_link_libraries(${name}_bench PRIVATE bascule_${name} ${ARG_TEST_DEPS} benchmark::benchmark_main)
     target_precompile_headers(${name}_bench REUSE_FROM bascule_pch)
+    add_dependencies(benches ${name}_bench)
   endif()
 endfunction()
 
