@@ -5,7 +5,9 @@
 #include <set>
 
 #include "base/log.hpp"
+#include "base/time.hpp"
 #include "bridge/names.hpp"
+#include "bridge/node_condition.hpp"
 #include "runtime/controller.hpp"
 
 namespace bascule::bridge {
@@ -139,6 +141,7 @@ struct NodeSync::Impl {
       co_await act(name, plan, stop);
       if (plan.taint) break;
     }
+    co_await tell_condition(name, stop);
     if (wrote) parts.mirror.poke();
     if (!parts.mirror.nodes_synced() || plan.need_partitions) {
       result.requeue_after = 1s;
@@ -229,6 +232,31 @@ struct NodeSync::Impl {
         again = true;  // changed meanwhile: decided anew
       }
       if (again) controller.add_after(name, 100ms);
+    }
+  }
+
+  // Slurm's word on the node, where its Kubernetes users look.
+  Task<> tell_condition(std::string name, std::stop_token stop) {
+    const NodeSides sides = sides_of(name);
+    if (!sides.slurm_known || !sides.slurm) co_return;
+    for (const NodePtr& node : sides.nodes) {
+      const auto condition = changed_condition(*node, *sides.slurm);
+      if (!condition) continue;
+      json::Object item{{"type", kSlurmReady},
+                        {"status", condition->status},
+                        {"reason", condition->reason},
+                        {"message", condition->message},
+                        {"lastTransitionTime", print_rfc3339(loop.wall())}};
+      json::Value patch = json::Object{{"metadata", json::Object{{"uid", node->meta.uid.str()}}},
+                                       {"status", json::Object{{"conditions", json::Array{std::move(item)}}}}};
+      try {
+        co_await parts.kube.patch(kube::resources::kNodes, node->meta.key, kube::PatchType::kStrategic,
+                                  std::move(patch), "status", {}, stop);
+      } catch (const kube::NotFound&) {
+        continue;
+      }
+      record(name, {condition->status == "True" ? kube::EventType::kNormal : kube::EventType::kWarning,
+                    "Slurm" + condition->reason, condition->message});
     }
   }
 

@@ -130,6 +130,28 @@ TEST_F(NodeSyncTest, AtRestNothingIsWritten) {
   EXPECT_EQ(slurm_.calls("POST node") + slurm_.calls("POST new/node") + slurm_.calls("GET node"), 0u);
 }
 
+// Slurm to Kubernetes: who took the node out, and why, is told on the node; nothing is repeated.
+TEST_F(NodeSyncTest, ADrainInSlurmIsSeenOnTheNode) {
+  add_node("n1");
+  start();
+  EXPECT_THAT(json::dump(kube_node("n1")), ::testing::Not(HasSubstr("SlurmReady")));
+  slurm::NodeUpdate drain;
+  drain.state = "DRAIN";
+  drain.reason = "bad DIMM";
+  ASSERT_TRUE(slurm_.model().update_node(slurm_.now(), "n1", drain));
+  settle();
+  EXPECT_THAT(json::dump(kube_node("n1")), HasSubstr(R"("reason":"Drained","message":"bad DIMM)"));
+  EXPECT_THAT(events(), HasSubstr("SlurmDrained"));
+  api_.reset_counts();
+  settle(5min);
+  EXPECT_EQ(api_.write_calls(), 0u);
+  slurm::NodeUpdate back;
+  back.state = "UNDRAIN";
+  ASSERT_TRUE(slurm_.model().update_node(slurm_.now(), "n1", back));
+  settle();
+  EXPECT_THAT(json::dump(kube_node("n1")), HasSubstr(R"("status":"True","reason":"InService")"));
+}
+
 TEST_F(NodeSyncTest, CordonDrainsAndUncordonUndrains) {
   add_node("n1");
   start();

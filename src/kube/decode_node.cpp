@@ -41,6 +41,11 @@ void decode_spec(Value value, json::Interner& interner, Node& node) {
   });
 }
 
+bool is_kubelets(std::string_view condition) {
+  return condition == "MemoryPressure" || condition == "DiskPressure" || condition == "PIDPressure" ||
+         condition == "NetworkUnavailable";
+}
+
 void decode_status(Value value, json::Interner& interner, Node& node) {
   value.fields([&](std::string_view key, Value field) {
     if (key == "capacity") {
@@ -52,7 +57,11 @@ void decode_status(Value value, json::Interner& interner, Node& node) {
     } else if (key == "conditions") {
       field.items([&](Value item) {
         NamedCondition read = decode_condition(item, interner);
-        if (read.type == "Ready") node.ready = std::move(read.condition);
+        if (read.type == "Ready") {
+          node.ready = std::move(read.condition);
+        } else if (!is_kubelets(read.type)) {
+          node.conditions.emplace_back(interner(read.type), std::move(read.condition));
+        }
       });
     }
   });

@@ -125,6 +125,7 @@ struct Node {
   ResourceList allocatable;
   std::string internal_ip;  // first InternalIP address, or empty
   Condition ready;
+  std::vector<std::pair<InternedString, Condition>> conditions;  // by type, those that kubelet does not write
 };
 
 struct Job {

@@ -1,0 +1,62 @@
+#include "bridge/node_condition.hpp"
+
+#include <gtest/gtest.h>
+
+namespace bascule::bridge {
+namespace {
+
+slurm::Node slurm_node(slurm::NodeState base, std::initializer_list<slurm::NodeFlag> flags, std::string reason = {}) {
+  slurm::Node node;
+  node.states.base = base;
+  for (const slurm::NodeFlag flag : flags) node.states.flags |= static_cast<std::uint32_t>(flag);
+  node.reason = std::move(reason);
+  node.reason_set_by = node.reason.empty() ? "" : "ada";
+  return node;
+}
+kube::Node with(const std::optional<NodeCondition>& condition) {
+  static json::Interner interner;
+  kube::Node node;
+  if (condition) {
+    node.conditions.emplace_back(
+        interner(kSlurmReady),
+        kube::Condition{true, interner(condition->status), interner(condition->reason), condition->message});
+  }
+  return node;
+}
+
+TEST(SlurmReady, ANodeInServiceIsNeverWrittenTo) {
+  using slurm::NodeState;
+  for (const NodeState base : {NodeState::kIdle, NodeState::kMixed, NodeState::kAllocated, NodeState::kUnknown}) {
+    EXPECT_FALSE(changed_condition({}, slurm_node(base, {})));
+  }
+}
+
+TEST(SlurmReady, SaysWhyAndWhoAndOnce) {
+  using slurm::NodeFlag;
+  using slurm::NodeState;
+  const auto drained = slurm_node(NodeState::kIdle, {NodeFlag::kDrain}, "bad DIMM");
+  const auto said = changed_condition({}, drained);
+  ASSERT_TRUE(said);
+  EXPECT_EQ(said->status, "False");
+  EXPECT_EQ(said->reason, "Drained");
+  EXPECT_EQ(said->message, "bad DIMM (ada)");
+  EXPECT_FALSE(changed_condition(with(said), drained));
+  const auto back = changed_condition(with(said), slurm_node(NodeState::kIdle, {}));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->status, "True");
+  EXPECT_FALSE(changed_condition(with(back), slurm_node(NodeState::kAllocated, {})));
+}
+
+TEST(SlurmReady, TheWorstIsNamed) {
+  using slurm::NodeFlag;
+  using slurm::NodeState;
+  const auto reason = [](slurm::Node node) { return changed_condition({}, node)->reason; };
+  EXPECT_EQ(reason(slurm_node(NodeState::kDown, {NodeFlag::kDrain})), "Down");
+  EXPECT_EQ(reason(slurm_node(NodeState::kAllocated, {NodeFlag::kDrain})), "Draining");
+  EXPECT_EQ(reason(slurm_node(NodeState::kIdle, {NodeFlag::kDrain, NodeFlag::kCompleting})), "Draining");
+  EXPECT_EQ(reason(slurm_node(NodeState::kIdle, {NodeFlag::kNotResponding})), "NotResponding");
+  EXPECT_FALSE(changed_condition({}, slurm_node(NodeState::kIdle, {NodeFlag::kDrain, NodeFlag::kUndrain})));
+}
+
+}  // namespace
+}  // namespace bascule::bridge
