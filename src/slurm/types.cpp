@@ -53,7 +53,7 @@ constexpr std::array kNodeFlags = {
     std::pair{"UNDRAIN"sv, NodeFlag::kUndrain},
     std::pair{"DYNAMIC_NORM"sv, NodeFlag::kDynamicNorm},
     std::pair{"EXTERNAL"sv, NodeFlag::kExternal},
-    std::pair{"INVALID_REG"sv, NodeFlag::kInvalid},
+    std::pair{"INVALID_REG"sv, NodeFlag::kInvalidReg},
     std::pair{"INVALID"sv, NodeFlag::kInvalid},
     std::pair{"REBOOT_ISSUED"sv, NodeFlag::kRebooting},
     std::pair{"REBOOT_REQUESTED"sv, NodeFlag::kRebooting},

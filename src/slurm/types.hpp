@@ -117,6 +117,7 @@ enum class NodeFlag : std::uint32_t {
   kPoweringUp = 1u << 14,
   kBlocked = 1u << 15,
   kCloud = 1u << 16,
+  kInvalidReg = 1u << 17,
   kOther = 1u << 31,
 };
 enum class NodeState : std::uint8_t { kUnknown, kIdle, kAllocated, kMixed, kDown, kFuture, kError };

@@ -44,6 +44,8 @@ inline constexpr std::string_view kRevisionHash = "controller.kubernetes.io/hash
 
 // Annotations of worker pods
 inline constexpr std::string_view kPodCordon = "nodeset.slinky.slurm.net/pod-cordon";  // "true": drain
+// Ours, beside kPodCordon: why the operator set it ("ScaleIn", "Update", "Node" ...); without it a user did.
+inline constexpr std::string_view kPodCordonCause = "nodeset.slinky.slurm.net/pod-cordon-cause";
 inline constexpr std::string_view kPodDeletionCost = "nodeset.slinky.slurm.net/pod-deletion-cost";
 inline constexpr std::string_view kPodDeadline = "nodeset.slinky.slurm.net/pod-deadline";  // RFC 3339, by us
 // Annotations of Nodes
@@ -62,6 +64,10 @@ inline constexpr std::string_view kSshHostKeysHash = "slinky.slurm.net/ssh-host-
 inline constexpr std::string_view kDefaultContainer = "kubectl.kubernetes.io/default-container";
 
 inline constexpr std::string_view kReservationFinalizer = "nodeset.slinky.slurm.net/reservation";
+// Ours: jobs end before the pods of a deleted NodeSet go.
+inline constexpr std::string_view kDrainFinalizer = "nodeset.slinky.slurm.net/drain";
+// Annotation of a NodeSet, ours: a Go duration after which a pod that has to go does not wait for jobs any longer.
+inline constexpr std::string_view kDrainLimit = "nodeset.slinky.slurm.net/drain-limit";
 inline constexpr std::string_view kWorkerTaint = "nodeset.slinky.slurm.net/worker";  // NoExecute, empty value
 inline constexpr std::string_view kFeaturePrefix = "k8s/";                     // Slurm node features that are ours
 inline constexpr std::string_view kReasonPrefix = "slurm-operator: ";          // Slurm node reasons that are ours

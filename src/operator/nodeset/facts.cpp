@@ -1,0 +1,107 @@
+#include "operator/nodeset/facts.hpp"
+
+#include <algorithm>
+
+#include "operator/nodeset/identity.hpp"
+#include "operator/nodeset/slurm_node.hpp"
+
+namespace bascule::op::nodeset {
+
+namespace {
+
+Registration registration_of(Pass& pass, const PodFacts& facts) {
+  const Uid& uid = facts.pod->uid;
+  if (!pass.state.slurm.known) return Registration::kUnknown;
+  if (facts.node != nullptr) {
+    pass.memory.absent_since.erase(uid);
+    return Registration::kRegistered;
+  }
+  // A pod that never ran has no slurmd that could register in the next moment.
+  const bool may_register = facts.pod->phase == PodPhase::kRunning || !facts.pod->slurm_conditions.empty();
+  if (!may_register) return Registration::kAbsent;
+  const WallTime since = pass.memory.absent_since.try_emplace(uid, pass.now).first->second;
+  if (pass.now - since >= kAbsentSettles) return Registration::kAbsent;
+  pass.plan.wake_at(since + kAbsentSettles);
+  return Registration::kUnknown;
+}
+
+PodFacts facts_of(Pass& pass, const PodView& pod) {
+  const State& state = pass.state;
+  PodFacts facts;
+  facts.pod = &pod;
+  facts.going = pod.terminating || pass.memory.deleted.contains(pod.uid);
+  facts.slurm_name = slurm_name_of(pod);
+  if (state.slurm.known && !facts.slurm_name.empty()) facts.node = state.slurm.find(facts.slurm_name);
+  facts.registration = registration_of(pass, facts);
+  if (state.nodes_known && !pod.node.empty()) {
+    const auto it = state.nodes.find(pod.node);
+    if (it != state.nodes.end()) facts.kube_node = &it->second;
+  }
+  facts.drain_sent = pass.memory.drained.contains(facts.slurm_name);
+  facts.drained_by_us =
+      facts.node != nullptr && is_drained_by_us(*facts.node) && !facts.user_cordoned() && !facts.node_cordoned();
+  if (facts.node != nullptr) {
+    facts.deadline = facts.node->deadline;
+    if (!facts.deadline && is_busy(*facts.node)) facts.deadline = WallTime{};  // busy, but not with running jobs
+  }
+  return facts;
+}
+
+}  // namespace
+
+std::string_view to_string(Cause cause) noexcept {
+  switch (cause) {
+    case Cause::kScaleIn:
+      return "ScaleIn";
+    case Cause::kUpdate:
+      return "Update";
+    case Cause::kReplace:
+      return "Replace";
+    case Cause::kDelete:
+      return "Delete";
+    case Cause::kNone:
+      break;
+  }
+  return "";
+}
+
+bool Pass::is_available(const PodFacts& facts) const noexcept {
+  return facts.healthy() && facts.registration == Registration::kRegistered &&
+         (spec().min_ready == Duration{} || now - facts.pod->ready_since >= spec().min_ready);
+}
+
+std::int64_t Pass::max_unavailable() const noexcept {
+  return scaled(spec().max_unavailable, desired);
+}
+
+std::int64_t Pass::allowance() const noexcept {
+  const auto serving = std::ranges::count_if(pods, [](const PodFacts& facts) { return facts.serves(); });
+  return std::max<std::int64_t>(0, serving - std::max<std::int64_t>(0, desired - max_unavailable()));
+}
+
+std::int64_t scaled(const IntOrPercent& value, std::int64_t total) noexcept {
+  if (!value.valid || value.value < 0) return 1;
+  if (!value.percent) return value.value;
+  return (std::min<std::int64_t>(value.value, 100) * total + 99) / 100;
+}
+
+void gather(Pass& pass) {
+  for (const PodView& pod : pass.state.pods) {
+    switch (claiming_of(pass.spec(), pod)) {
+      case Claiming::kIgnore:
+        break;
+      case Claiming::kRelease:
+        pass.plan.act(ReleasePod{pod.name, pod.uid}, "its labels no longer match the NodeSet");
+        break;
+      case Claiming::kAdopt:
+        pass.plan.act(AdoptPod{pod.name, pod.uid}, "it has no owner and is this NodeSet's by name and labels");
+        [[fallthrough]];
+      case Claiming::kKeep:
+        pass.pods.push_back(facts_of(pass, pod));
+        break;
+    }
+  }
+  std::ranges::sort(pass.pods, {}, [](const PodFacts& facts) -> const std::string& { return facts.pod->name; });
+}
+
+}  // namespace bascule::op::nodeset

@@ -1,0 +1,260 @@
+#include "operator/nodeset/pod_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/duration.hpp"
+#include "base/time.hpp"
+#include "operator/api/names.hpp"
+#include "operator/nodeset/claims.hpp"
+#include "operator/nodeset/identity.hpp"
+#include "operator/nodeset/pod_status.hpp"
+#include "operator/nodeset/slurm_node.hpp"
+
+namespace bascule::op::nodeset {
+
+namespace {
+
+class PodPlanner final {
+ public:
+  explicit PodPlanner(Pass& pass) : pass_(pass), allowance_(pass.allowance()) {}
+
+  void run() {
+    for (PodFacts& facts : pass_.pods) {
+      if (facts.going || facts.pod->owner != Owner::kUs) continue;
+      patch_ = PatchPod{.name = facts.pod->name, .uid = facts.pod->uid, .labels = {}, .annotations = {}};
+      patch_why_.clear();
+      deleted_ = false;
+      if (facts.pod->terminal()) {
+        ended(facts);
+      } else if (facts.condemned()) {
+        remove(facts);
+      } else {
+        keep(facts);
+      }
+      if (!deleted_ && !facts.pod->terminal()) reflect(pass_, facts, patch_);
+      if (!deleted_ && (!patch_.labels.empty() || !patch_.annotations.empty())) {
+        plan().act(patch_, patch_why_.empty() ? "what is known of the pod has changed" : patch_why_);
+      }
+      for (auto& [write, why] : writes_) plan().act(std::move(write), std::move(why));
+      writes_.clear();
+    }
+    say_counts();
+  }
+
+ private:
+  Plan& plan() { return pass_.plan; }
+  void wait(std::string sentence) {
+    plan().waits.push_back(std::move(sentence));
+    plan().wake_at(pass_.now + kDrainLook);
+  }
+
+  // --- a pod that has ended ---------------------------------------------------------------------------------------
+
+  void ended(const PodFacts& facts) {
+    const PodView& pod = *facts.pod;
+    Memory::Backoff& backoff = pass_.memory.failed[slot_of(pod)];
+    if (pass_.now < backoff.until && !facts.condemned()) {
+      plan().waits.push_back(fmt::format("pod {} has ended again; its successor is made after a pause", pod.name));
+      plan().wake_at(backoff.until);
+      return;
+    }
+    if (!settle_claims(facts)) return;
+    backoff.delay = std::clamp(backoff.delay * 2, kFailedFirst, kFailedMost);
+    backoff.until = pass_.now + backoff.delay;
+    const bool failed = pod.phase == PodPhase::kFailed;
+    if (pass_.spec().mode == ScalingMode::kDaemonSet) {
+      plan().events.push_back({failed, failed ? "FailedDaemonPod" : "SucceededDaemonPod", "Info",
+                               fmt::format("pod {} has {} and is replaced", pod.name, failed ? "failed" : "ended"),
+                               pod.name});
+    }
+    erase(facts, Before::kNothing, fmt::format("the pod has {}", failed ? "failed" : "ended"));
+  }
+
+  // --- a pod that has to go ---------------------------------------------------------------------------------------
+
+  void remove(PodFacts& facts) {
+    const PodView& pod = *facts.pod;
+    if (pod.node.empty()) {
+      if (settle_claims(facts)) erase(facts, Before::kUnbound, facts.why + "; it is not bound to a node");
+      return;
+    }
+    switch (facts.registration) {
+      case Registration::kUnknown:
+        wait(pass_.state.slurm.known
+                 ? fmt::format("{}: Slurm lacks node {}, maybe only for the moment", facts.why, facts.slurm_name)
+                 : fmt::format("{}: Slurm is not known: {}", facts.why, pass_.state.slurm.why));
+        return;
+      case Registration::kAbsent:
+        if (settle_claims(facts)) erase(facts, Before::kSlurmIsClear, facts.why + "; Slurm does not know its node");
+        return;
+      case Registration::kRegistered:
+        break;
+    }
+    const bool clear = is_clear(*facts.node);
+    const bool late = !clear && is_over_limit(facts);
+    // Even a node that drains already counts as serving when it is not by our hand.
+    if (facts.serves() && !facts.unbounded && allowance_ <= 0) {
+      wait(fmt::format("{}: {} of {} pods have to serve meanwhile", facts.why,
+                       std::max<std::int64_t>(0, pass_.desired - pass_.max_unavailable()), pass_.desired));
+      return;
+    }
+    if (clear || late) {
+      if (!settle_claims(facts)) return;
+      erase(facts, clear ? Before::kSlurmIsClear : Before::kNothing,
+            clear ? facts.why + "; its Slurm node is drained and has no jobs"
+                  : fmt::format("{}; the limit for draining of {} is over", facts.why,
+                                print_duration(*pass_.spec().drain_limit)));
+      return;
+    }
+    if (facts.serves()) --allowance_;
+    cordon(facts, to_string(facts.cause));
+    if (auto write = make_drain(*facts.node, facts.why)) writes_.emplace_back(std::move(*write), facts.why);
+    const std::string until = facts.node->deadline ? " until " + print_rfc3339(*facts.node->deadline) : "";
+    wait(is_busy(*facts.node) ? fmt::format("{}: jobs run on Slurm node {}{}", facts.why, facts.slurm_name, until)
+                              : fmt::format("{}: Slurm node {} is being drained", facts.why, facts.slurm_name));
+  }
+
+  bool is_over_limit(const PodFacts& facts) {
+    if (!pass_.spec().drain_limit || !is_drained_by_us(*facts.node)) return false;
+    const WallTime over = facts.node->reason_since + *pass_.spec().drain_limit;
+    const bool for_this = facts.node->reason.starts_with(fmt::format("{}{}", names::kReasonPrefix, facts.why));
+    if (facts.node->reason_since == WallTime{} || !for_this) return false;
+    if (pass_.now >= over) return true;
+    plan().wake_at(over);
+    return false;
+  }
+
+  void erase(const PodFacts& facts, Before before, std::string why) {
+    if (facts.serves()) --allowance_;
+    if (facts.pod->cordon_cause != to_string(facts.cause)) count(facts.cause);
+    plan().act(DeletePod{facts.pod->name, facts.pod->uid, before, facts.slurm_name}, std::move(why));
+    deleted_ = true;
+  }
+
+  // True when the claims belong to whom they should; only then may the pod go.
+  bool settle_claims(const PodFacts& facts) {
+    bool settled = true;
+    for (const auto& [claim_template, name] : facts.pod->claims) {
+      const auto claim = pass_.state.claims.find(name);
+      if (claim == pass_.state.claims.end()) continue;
+      auto fix = fix_owners(pass_.spec(), claim->second, *facts.pod, facts.cause == Cause::kScaleIn);
+      if (!fix) continue;
+      settled = false;
+      if (fix->conflict) {
+        plan().events.push_back(
+            {true, "ConflictingController", "Info",
+             fmt::format("claim {} has another controller; the retention policy is not followed", name),
+             facts.pod->name});
+      }
+      plan().act(std::move(fix->patch), "the retention policy of claims");
+    }
+    return settled;
+  }
+
+  // --- a pod that stays -------------------------------------------------------------------------------------------
+
+  void keep(PodFacts& facts) {
+    settle_claims(facts);
+    for (const auto& [claim_template, name] : facts.pod->claims) {
+      if (!pass_.state.claims.contains(name)) {
+        plan().act(CreateClaim{name, claim_template}, fmt::format("pod {} needs it", facts.pod->name));
+      }
+    }
+    if (facts.registration != Registration::kRegistered || !pass_.state.nodes_known) return;
+    const SlurmNodeView& node = *facts.node;
+    const bool silent = is_down_unresponsive(node) || (node.states.base == slurm::NodeState::kDown &&
+                                                       node.states.has(slurm::NodeFlag::kNotResponding));
+    if (facts.node_cordoned() || facts.user_cordoned()) {
+      if (silent || is_held_by_others(node)) return;
+      if (facts.node_cordoned()) cordon(facts, kNodeCause);
+      std::string why = facts.node_cordoned() ? cordon_reason(pass_.spec(), *facts.kube_node, facts.pod->name)
+                                              : fmt::format("pod {}/{} was cordoned", pass_.spec().ns, facts.pod->name);
+      if (auto write = make_drain(node, why)) writes_.emplace_back(std::move(*write), std::move(why));
+      return;
+    }
+    uncordon(facts);
+    if (silent || !facts.pod->healthy()) return;
+    restore(facts);
+  }
+
+  void restore(const PodFacts& facts) {
+    const std::string why = fmt::format("pod {}/{} is wanted and not cordoned", pass_.spec().ns, facts.pod->name);
+    auto write = make_resume(*facts.node, *facts.pod);
+    if (!write) write = make_undrain(*facts.node);
+    if (write) writes_.emplace_back(std::move(*write), why);
+  }
+
+  // --- the annotations of a cordon --------------------------------------------------------------------------------
+
+  void cordon(const PodFacts& facts, std::string_view cause) {
+    if (facts.user_cordoned() || (facts.pod->cordoned() && facts.pod->cordon_cause == cause)) return;
+    patch_.annotations[std::string(names::kPodCordon)] = "true";
+    patch_.annotations[std::string(names::kPodCordonCause)] = std::string(cause);
+    patch_why_ = fmt::format("its Slurm node is drained: {}", cause);
+    if (facts.pod->cordon_cause == cause) return;
+    if (cause == kNodeCause) {
+      plan().events.push_back({false, "NodeCordon", "Cordon",
+                               fmt::format("pod {} is cordoned with its node {}", facts.pod->name, facts.pod->node),
+                               facts.pod->name});
+    } else {
+      count(facts.cause);
+    }
+  }
+  void uncordon(const PodFacts& facts) {
+    if (!facts.pod->cordon_cause) return;
+    if (facts.pod->cordon) patch_.annotations[std::string(names::kPodCordon)] = std::nullopt;
+    patch_.annotations[std::string(names::kPodCordonCause)] = std::nullopt;
+    patch_why_ = "the cause of its cordon is over";
+  }
+
+  // --- events -----------------------------------------------------------------------------------------------------
+
+  void count(Cause cause) {
+    if (cause == Cause::kScaleIn) ++scaled_in_;
+    if (cause == Cause::kUpdate) ++updated_;
+  }
+  void say_counts() {
+    if (scaled_in_ > 0) {
+      plan().events.push_back({false, "ScalingDown", "ScaleDown",
+                               fmt::format("removing {} pods, {} are wanted", scaled_in_, pass_.desired), ""});
+    }
+    if (updated_ > 0) {
+      const bool scheduled = pass_.spec().update == UpdateType::kScheduledUpdate;
+      plan().events.push_back({false, scheduled ? "Scheduled Update" : "RollingUpdate",
+                               scheduled ? "ScheduledUpdate" : "RollingUpdate",
+                               fmt::format("replacing {} pods of older revisions", updated_), ""});
+    }
+  }
+
+  Pass& pass_;
+  std::int64_t allowance_;
+  PatchPod patch_;
+  std::string patch_why_;
+  std::vector<std::pair<WriteSlurmNode, std::string>> writes_;
+  bool deleted_ = false;
+  std::size_t scaled_in_ = 0;
+  std::size_t updated_ = 0;
+};
+
+}  // namespace
+
+std::string cordon_reason(const Spec& spec, const NodeView& node, const std::string& pod) {
+  if (node.cordon_reason) return sanitize_reason(*node.cordon_reason);
+  std::string text;
+  for (const std::string& type : spec.propagated_conditions) {
+    for (const NodeView::Condition& condition : node.conditions) {
+      if (condition.type != type || !condition.is_true) continue;
+      text += fmt::format("{}({}: {})", text.empty() ? "" : "; ", condition.reason, condition.message);
+    }
+  }
+  if (!text.empty()) return sanitize_reason(text);
+  return fmt::format("node {} of pod {}/{} was cordoned", node.name, spec.ns, pod);
+}
+
+void plan_pods(Pass& pass) {
+  PodPlanner(pass).run();
+}
+
+}  // namespace bascule::op::nodeset

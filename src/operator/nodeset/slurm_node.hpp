@@ -1,0 +1,81 @@
+// What a Slurm node's state means for its worker pod, as truth tables. Whose a drain is, is told by its reason: ours
+// begin with names::kReasonPrefix. A drain without a reason is not ours, so it is not undone.
+// Source of the states: slurmctld, scontrol(1) "update NodeName"; conditions and reasons are slurm-operator's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "operator/nodeset/actions.hpp"
+#include "operator/nodeset/values.hpp"
+#include "slurm/types.hpp"
+
+namespace bascule::op::nodeset {
+
+bool is_drain(const SlurmNodeView& node) noexcept;
+// DRAIN in force and nothing allocated or completing, by its states.
+bool is_drained(const SlurmNodeView& node) noexcept;
+bool is_busy(const SlurmNodeView& node) noexcept;  // by its states or by the job table
+// DOWN because slurmd does not answer, by its reason.
+bool is_down_unresponsive(const SlurmNodeView& node) noexcept;
+// Our prefix, or no reason at all.
+bool is_reason_ours(const SlurmNodeView& node) noexcept;
+// Our prefix.
+bool has_our_mark(const SlurmNodeView& node) noexcept;
+// Drained in our name, and still so.
+bool is_drained_by_us(const SlurmNodeView& node) noexcept;
+// Drained, downed or failed by somebody else's will: not to be touched.
+bool is_held_by_others(const SlurmNodeView& node) noexcept;
+// No job can be hurt: drained, and no job by states or table.
+bool is_clear(const SlurmNodeView& node) noexcept;
+
+// DRAIN with our reason. nullopt: nothing to do, or somebody else has drained it, which serves as well. The reason of
+// somebody else on a node that is not drained is kept behind ours.
+std::optional<WriteSlurmNode> make_drain(const SlurmNodeView& node, std::string_view reason);
+// Takes our drain back and restores the reason it was put before. nullopt: not drained by us, or down
+// by us as well, which is make_resume()'s matter.
+std::optional<WriteSlurmNode> make_undrain(const SlurmNodeView& node);
+// Back into service after the preStop hook of an earlier container marked it DOWN: only with our mark, and only when
+// the pod became ready after that.
+std::optional<WriteSlurmNode> make_resume(const SlurmNodeView& node, const PodView& pod);
+
+// One pod condition a state, base first, message the node's reason. `since` is not set.
+std::vector<PodCondition> conditions_of(const SlurmNodeView& node);
+
+struct NodeCounts {
+  std::int32_t total = 0;
+  std::int32_t allocated = 0, down = 0, error = 0, future = 0, idle = 0, mixed = 0, unknown = 0;  // base states
+  std::int32_t completing = 0, drain = 0, fail = 0, invalid = 0, invalid_reg = 0, maintenance = 0, not_responding = 0,
+               undrain = 0;
+  friend bool operator==(const NodeCounts&, const NodeCounts&) = default;
+};
+void count(NodeCounts& counts, const SlurmNodeView& node);
+
+// Predicates on the conditions of a pod.
+bool conditions_busy(const std::vector<PodCondition>& conditions) noexcept;
+bool conditions_drain(const std::vector<PodCondition>& conditions) noexcept;
+bool conditions_drained(const std::vector<PodCondition>& conditions) noexcept;
+bool conditions_draining(const std::vector<PodCondition>& conditions) noexcept;
+
+// What jobs make of nodes. A job without an end, or without a known one, ends at kNever.
+inline constexpr WallTime kNever = std::chrono::sys_days(std::chrono::year(2200) / 1 / 1);
+struct Work {
+  bool has_jobs = false;
+  std::optional<WallTime> deadline;  // of running jobs
+};
+struct Works {
+  std::map<std::string, Work> nodes;
+  std::vector<std::string> faults;  // jobs whose node list cannot be read, one sentence each
+};
+Works work_of(std::span<const slurm::Job> jobs);
+
+// A text from people as a Slurm reason: white space to blanks, no control characters, at most 256 code points, never
+// empty ("unknown").
+std::string sanitize_reason(std::string_view text);
+
+}  // namespace bascule::op::nodeset
