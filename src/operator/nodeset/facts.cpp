@@ -75,7 +75,8 @@ std::int64_t Pass::max_unavailable() const noexcept {
 }
 
 std::int64_t Pass::allowance() const noexcept {
-  const auto serving = std::ranges::count_if(pods, [](const PodFacts& facts) { return facts.serves(); });
+  const auto serving =
+      std::ranges::count_if(pods, [](const PodFacts& facts) { return facts.serves() && !facts.unbounded; });
   return std::max<std::int64_t>(0, serving - std::max<std::int64_t>(0, desired - max_unavailable()));
 }
 

@@ -73,7 +73,7 @@ struct Pass {
   const Spec& spec() const noexcept { return state.spec; }
   bool is_available(const PodFacts& facts) const noexcept;
   std::int64_t max_unavailable() const noexcept;
-  // How many more serving pods may be taken out of service.
+  // How many more serving pods may be taken out of service, besides those that are unbounded.
   std::int64_t allowance() const noexcept;
 };
 

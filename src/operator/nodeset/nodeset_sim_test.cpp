@@ -116,8 +116,10 @@ void disturb_slurm(World& world, const Storm& storm) {
   if (storm.lose_state && world.chance(0.1)) {
     world.slurm_nodes.clear();
     world.jobs.clear();
-    for (auto& [name, pod] : world.pods) pod.registered = pod.registered && world.chance(0.2);
-    for (auto& [name, pod] : world.pods) pod.registered = false;
+    for (auto& [name, pod] : world.pods) {
+      pod.registered = false;
+      pod.deaf = pod.view.ready && world.chance(0.5);
+    }
     return;
   }
   if (world.slurm_nodes.empty()) return;

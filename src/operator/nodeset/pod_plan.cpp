@@ -108,7 +108,7 @@ class PodPlanner final {
                                 print_duration(*pass_.spec().drain_limit)));
       return;
     }
-    if (facts.serves()) --allowance_;
+    if (facts.serves() && !facts.unbounded) --allowance_;
     cordon(facts, to_string(facts.cause));
     if (auto write = make_drain(*facts.node, facts.why)) writes_.emplace_back(std::move(*write), facts.why);
     const std::string until = facts.node->deadline ? " until " + print_rfc3339(*facts.node->deadline) : "";
@@ -127,7 +127,7 @@ class PodPlanner final {
   }
 
   void erase(const PodFacts& facts, Before before, std::string why) {
-    if (facts.serves()) --allowance_;
+    if (facts.serves() && !facts.unbounded) --allowance_;
     if (facts.pod->cordon_cause != to_string(facts.cause)) count(facts.cause);
     plan().act(DeletePod{facts.pod->name, facts.pod->uid, before, facts.slurm_name}, std::move(why));
     deleted_ = true;

@@ -40,6 +40,7 @@ struct Pod {
   bool registered = false;          // its slurmd has
   std::optional<WallTime> stopped;  // processes end
   bool by_operator = false;         // who deleted it
+  bool deaf = false;                // its slurmd will not register any more
 };
 
 class World final {
@@ -218,7 +219,7 @@ class World final {
       if (chance(0.5)) schedule(pod);
     } else if (view.phase == PodPhase::kPending) {
       if (chance(0.5)) view.phase = PodPhase::kRunning;
-    } else if (!pod.registered) {
+    } else if (!pod.registered && !pod.deaf) {
       if (slurm_up && chance(0.6)) enroll(pod);
     } else if (!view.ready && chance(0.6)) {
       view.ready = true;
@@ -252,7 +253,8 @@ class World final {
       node.features = node.active_features = {spec.name};
     }
     flag(node, NodeFlag::kNotResponding, false);
-    if (node.states.base == NodeState::kDown && return_to_service) {
+    const bool was_silent = node.reason == "Not responding";
+    if (node.states.base == NodeState::kDown && (return_to_service || was_silent)) {
       node.states.base = NodeState::kIdle;
       if (!is_drain(node)) node.reason.clear();
     }
