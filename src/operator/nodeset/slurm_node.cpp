@@ -103,7 +103,8 @@ bool is_held_by_others(const SlurmNodeView& node) noexcept {
 }
 
 bool is_clear(const SlurmNodeView& node) noexcept {
-  return is_drained(node) && !is_busy(node);
+  // slurmctld that has just started shows nodes it has not heard of yet as UNKNOWN.
+  return is_drained(node) && !is_busy(node) && node.states.base != NodeState::kUnknown;
 }
 
 std::optional<WriteSlurmNode> make_drain(const SlurmNodeView& node, std::string_view reason) {

@@ -58,6 +58,7 @@ TEST(SlurmNode, JobsInTheTableMakeADrainedNodeBusy) {
   node.has_jobs = true;  // suspended jobs leave the node IDLE
   EXPECT_FALSE(is_clear(node));
   EXPECT_TRUE(is_busy(node));
+  EXPECT_FALSE(is_clear(slurm_node("n", "UNKNOWN+DRAIN", ours("x"))));
 }
 
 TEST(SlurmNode, MakeDrain) {
