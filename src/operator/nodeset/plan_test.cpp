@@ -98,6 +98,7 @@ TEST(Plan, ScaleInTable) {
   for (const CondemnRow& row : rows) {
     Fixture f(2);
     f.state.spec.replicas = 1;
+    f.pod(1).deletion_cost = "-1";
     f.set(1, row.states, std::string(row.reason)).has_jobs = row.has_jobs;
     const Plan plan = f.plan();
     EXPECT_EQ(!deleted(plan).empty(), row.deleted) << row.states << row.reason << "\n" << text_of(plan);
@@ -171,6 +172,7 @@ TEST(Plan, TheDrainLimitOfTheUserEndsTheWait) {
   Fixture f(2);
   f.state.spec.replicas = 1;
   f.state.spec.drain_limit = 2h;
+  f.pod(1).deletion_cost = "-1";
   f.set(1, "ALLOCATED+DRAIN", ours("pod slurm/foo-1 waits to be scaled in")).reason_since = kNow - 1h;
   EXPECT_THAT(deleted(f.plan()), IsEmpty());
   f.now += 1h;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/duration.hpp"
 #include "base/time.hpp"
@@ -18,7 +19,11 @@ namespace {
 
 class PodPlanner final {
  public:
-  explicit PodPlanner(Pass& pass) : pass_(pass), allowance_(pass.allowance()) {}
+  explicit PodPlanner(Pass& pass) : pass_(pass), allowance_(pass.allowance()) {
+    for (const PodFacts& facts : pass.pods) {
+      if (facts.condemned() && !facts.going && !facts.pod->terminal()) contested_.insert(facts.slurm_name);
+    }
+  }
 
   void run() {
     for (PodFacts& facts : pass_.pods) {
@@ -163,6 +168,7 @@ class PodPlanner final {
       }
     }
     if (facts.registration != Registration::kRegistered || !pass_.state.nodes_known) return;
+    if (contested_.contains(facts.slurm_name)) return;  // another pod behind the same Slurm node has to go first
     const SlurmNodeView& node = *facts.node;
     const bool silent = is_down_unresponsive(node) || (node.states.base == slurm::NodeState::kDown &&
                                                        node.states.has(slurm::NodeFlag::kNotResponding));
@@ -230,6 +236,7 @@ class PodPlanner final {
 
   Pass& pass_;
   std::int64_t allowance_;
+  std::set<std::string> contested_;  // Slurm nodes of pods that have to go
   PatchPod patch_;
   std::string patch_why_;
   std::vector<std::pair<WriteSlurmNode, std::string>> writes_;

@@ -126,6 +126,7 @@ TEST_F(Scheduled, RecurringOnesMoveForward) {
   EXPECT_EQ(settle(), 0);
   f.add(2);  // its nodes change: the start stays Slurm's
   f.state.spec.replicas = 3;
+  f.rest();
   EXPECT_EQ(settle(), 1);
   EXPECT_EQ(f.state.slurm.reservation->start, start + 24h);
 }
@@ -137,6 +138,7 @@ TEST_F(Scheduled, AnActiveOneOnlyGetsItsNodes) {
   EXPECT_EQ(settle(), 0);
   f.add(2);
   f.state.spec.replicas = 3;
+  f.rest();
   EXPECT_EQ(settle(), 1);
   EXPECT_THAT(f.state.slurm.reservation->nodes, ElementsAre("foo-0", "foo-1", "foo-2"));
   EXPECT_EQ(f.state.slurm.reservation->start, start);

@@ -106,19 +106,18 @@ TEST(Weaknesses, W8_AFailedDeleteFreezesNothing) {
   EXPECT_THAT(deleted(f.plan()), SizeIs(2));
 }
 
-TEST_F(Daemons, W9_OfTwoOnANodeTheBusyOneStaysElseTheOldest) {
+TEST_F(Daemons, W9_OfTwoOnANodeTheOldestStays) {
   PodView second = f.pod(0);
   second.name = "foo-second";
   second.uid = Uid("second");
-  second.hostname = second.name;
+  second.name_label = second.name;
   second.created += 1min;
   f.state.pods.push_back(second);
-  f.state.slurm.nodes["foo-second"] = slurm_node("foo-second", "IDLE");
-  EXPECT_THAT(drained(f.plan()), ElementsAre("foo-second"));
-  f.state.slurm.nodes["foo-second"] = slurm_node("foo-second", "ALLOCATED");
-  f.state.pods.back().hostname = "foo-second";
-  f.state.nodes["k0"].hostname_override = "foo-second";
-  EXPECT_THAT(drained(f.plan()), ElementsAre("k0"));
+  EXPECT_THAT(drained(f.plan()), ElementsAre("k0")) << "both stand behind one Slurm node";
+  f.set(0, "IDLE+DRAIN", ours("pod slurm/foo-second is one too many on its node"));
+  const Plan plan = f.plan();
+  EXPECT_THAT(states_written(plan), IsEmpty()) << "the one that stays does not take it back meanwhile";
+  EXPECT_THAT(deleted(plan), ElementsAre("foo-second"));
 }
 
 TEST_F(Daemons, W10_AFailedDaemonIsNotDeletedAgainWithinItsPause) {
@@ -224,6 +223,7 @@ TEST(Weaknesses, W27_ANewRecordDoesNotMakeANodeIdle) {
 TEST(Weaknesses, W41_AnOptionalLimitEndsTheWaitForJobs) {
   Fixture f(2);
   f.state.spec.replicas = 1;
+  f.pod(1).deletion_cost = "-1";
   f.set(1, "ALLOCATED+DRAIN", ours("pod slurm/foo-1 waits to be scaled in")).reason_since = kNow - 100h;
   EXPECT_THAT(deleted(f.plan()), IsEmpty()) << "nobody asked for a limit";
   f.state.spec.drain_limit = 99h;
