@@ -115,7 +115,7 @@ class PodPlanner final {
     }
     if (facts.serves() && !facts.unbounded) --allowance_;
     cordon(facts, to_string(facts.cause));
-    if (auto write = make_drain(*facts.node, facts.why)) writes_.emplace_back(std::move(*write), facts.why);
+    drain(facts, facts.why);
     const std::string until = facts.node->deadline ? " until " + print_rfc3339(*facts.node->deadline) : "";
     wait(is_busy(*facts.node) ? fmt::format("{}: jobs run on Slurm node {}{}", facts.why, facts.slurm_name, until)
                               : fmt::format("{}: Slurm node {} is being drained", facts.why, facts.slurm_name));
@@ -175,9 +175,10 @@ class PodPlanner final {
     if (facts.node_cordoned() || facts.user_cordoned()) {
       if (silent || is_held_by_others(node)) return;
       if (facts.node_cordoned()) cordon(facts, kNodeCause);
-      std::string why = facts.node_cordoned() ? cordon_reason(pass_.spec(), *facts.kube_node, facts.pod->name)
-                                              : fmt::format("pod {}/{} was cordoned", pass_.spec().ns, facts.pod->name);
-      if (auto write = make_drain(node, why)) writes_.emplace_back(std::move(*write), std::move(why));
+      const std::string why = facts.node_cordoned()
+                                  ? cordon_reason(pass_.spec(), *facts.kube_node, facts.pod->name)
+                                  : fmt::format("pod {}/{} was cordoned", pass_.spec().ns, facts.pod->name);
+      drain(facts, why);
       return;
     }
     uncordon(facts);
@@ -190,6 +191,12 @@ class PodPlanner final {
     auto write = make_resume(*facts.node, *facts.pod);
     if (!write) write = make_undrain(*facts.node);
     if (write) writes_.emplace_back(std::move(*write), why);
+  }
+
+  // One that was sent is not sent again before Slurm has been looked at since.
+  void drain(const PodFacts& facts, const std::string& why) {
+    if (facts.drain_sent) return;
+    if (auto write = make_drain(*facts.node, why)) writes_.emplace_back(std::move(*write), why);
   }
 
   // --- the annotations of a cordon --------------------------------------------------------------------------------
