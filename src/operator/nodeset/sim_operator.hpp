@@ -4,6 +4,7 @@
 
 #include <deque>
 
+#include "base/time.hpp"
 #include "operator/nodeset/plan.hpp"
 #include "operator/nodeset/reservation.hpp"
 #include "operator/nodeset/sim_world.hpp"
