@@ -12,9 +12,10 @@ namespace bascule::op::nodeset {
 
 namespace {
 
-// A delete that is not seen back for so long was lost; a create may be repeated, since it fixes the name.
-constexpr Duration kDeleteForgotten = std::chrono::minutes(5);
+// What is not seen back for so long was lost. Both may be repeated: a create fixes the name, a delete names the UID.
+constexpr Duration kDeleteForgotten = std::chrono::minutes(1);
 constexpr Duration kCreateForgotten = std::chrono::seconds(30);
+constexpr Duration kTopologyForgotten = std::chrono::minutes(5);
 // After this the pause before the next failed pod of a slot starts small again.
 constexpr Duration kBackoffForgotten = std::chrono::minutes(30);
 
@@ -137,7 +138,7 @@ void settle(Memory& memory, const State& state, WallTime now) {
   if (state.slurm.known) {
     std::erase_if(memory.drained, [&](const auto& entry) { return state.slurm.as_of > entry.second; });
   }
-  std::erase_if(memory.topology, [&](const auto& entry) { return now - entry.second.second >= kDeleteForgotten; });
+  std::erase_if(memory.topology, [&](const auto& entry) { return now - entry.second.second >= kTopologyForgotten; });
 }
 
 std::string describe(const Action& action) {
