@@ -181,7 +181,8 @@ void come_to_rest(World& world, Operator& op) {
     world.jobs_flow = i < 30;
     world.pass(std::chrono::seconds(5));
     op.step();
-    quiet = op.last.at_rest() && op.last.events.empty() && world.jobs.empty() ? quiet + 1 : 0;
+    const bool still = op.last.at_rest() && op.last.events.empty() && !op.last.wake;
+    quiet = still && world.jobs.empty() ? quiet + 1 : 0;
   }
   world.jobs_flow = true;
   op.faults = storm_faults;

@@ -43,7 +43,6 @@ void plan_end(Pass& pass) {
   if (!alone) plan_pods(pass);
   const bool empty =
       std::ranges::none_of(pass.pods, [](const PodFacts& facts) { return facts.pod->owner == Owner::kUs; });
-  if (!pass.memory.created.empty()) pass.plan.wake_at(pass.now + kDrainLook);  // one may be on its way
   if (empty && !alone) plan_prune(pass, true);
   Status status = status_of(pass, pass.state.status.collisions);
   plan_reservation(pass, status);
@@ -93,6 +92,7 @@ Plan plan_nodeset(const State& state, Memory& memory, WallTime now) {
   } else {
     plan_life(pass);
   }
+  if (!memory.created.empty() || !memory.deleted.empty()) pass.plan.wake_at(now + kDrainLook);
   return std::move(pass.plan);
 }
 

@@ -170,8 +170,9 @@ class PodPlanner final {
     if (facts.registration != Registration::kRegistered || !pass_.state.nodes_known) return;
     if (contested_.contains(facts.slurm_name)) return;  // another pod behind the same Slurm node has to go first
     const SlurmNodeView& node = *facts.node;
-    const bool silent = is_down_unresponsive(node) || (node.states.base == slurm::NodeState::kDown &&
-                                                       node.states.has(slurm::NodeFlag::kNotResponding));
+    const bool silent =
+        (is_down_unresponsive(node) && !has_our_mark(node)) ||
+        (node.states.base == slurm::NodeState::kDown && node.states.has(slurm::NodeFlag::kNotResponding));
     if (facts.node_cordoned() || facts.user_cordoned()) {
       if (silent || is_held_by_others(node)) return;
       if (facts.node_cordoned()) cordon(facts, kNodeCause);
