@@ -42,6 +42,7 @@ void plan_end(Pass& pass) {
   }
   if (!alone) plan_pods(pass);
   const bool empty =
+      pass.memory.created.empty() &&  // one may be on its way
       std::ranges::none_of(pass.pods, [](const PodFacts& facts) { return facts.pod->owner == Owner::kUs; });
   if (empty && !alone) plan_prune(pass, true);
   Status status = status_of(pass, pass.state.status.collisions);
