@@ -134,7 +134,7 @@ TEST(ReadNodeSetTest, SlurmNameIsOneWord) {
   EXPECT_EQ(name("foo\nPartitionName=x"), "foo");
   EXPECT_EQ(name("foo'$(x)"), "foo");
   EXPECT_EQ(name(""), "cr");
-  EXPECT_EQ(name("  \t"), "cr");  // item 8 of the original's weaknesses: it crashed
+  EXPECT_EQ(name("  \t"), "cr");  // A8: it crashed
   EXPECT_EQ(name("---"), "cr");
 }
 

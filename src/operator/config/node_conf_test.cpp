@@ -19,7 +19,7 @@ TEST(NodeOptionsTest, WordsWithValues) {
   const auto options = parse_node_options("  Weight=10\tfeature=a,b\n FEATURE=c Features=d CPUs=1 ");
   ASSERT_TRUE(options);
   ASSERT_EQ(options->size(), 4U);
-  EXPECT_EQ((*options)[1].key, "feature");  // item 6: spelled as the user did
+  EXPECT_EQ((*options)[1].key, "feature");  // A6: spelled as the user did
   EXPECT_EQ((*options)[1].values, (std::vector<std::string>{"a", "b", "c"}));
   EXPECT_EQ((*options)[2].key, "Features");
   EXPECT_EQ((*options)[3].key, "CPUs");
@@ -42,7 +42,7 @@ TEST(NodeConfTest, Argument) {
 }
 
 TEST(NodeConfTest, OnePieceWithoutShell) {
-  // Item 13 of the original's weaknesses: what the user writes is data for the kubelet and for a shell.
+  // A13: what the user writes is data for the kubelet and for a shell.
   EXPECT_EQ(argument("Reason=$(SLURM_JWT)`x`$HOME"),
             "'Features=gpu Reason=$$(SLURM_JWT)`x`$$HOME Topology=$(SLINKY_TOPOLOGY)'");
   const std::string text = argument("Weight=10 Comment=\"a\"");

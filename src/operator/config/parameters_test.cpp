@@ -22,7 +22,7 @@ TEST(MergedParametersTest, KeysWithoutCaseMembersAsSpelled) {
   EXPECT_EQ(merged_parameters("foo=bar,overlap\nfizz=buzz,overlap",
                               {{"Foo", {"Thing", "Overlap"}}, {"Fizz", {"Thing", "Overlap"}}, {"Absent", {"a"}}}),
             "Fizz=Overlap,Thing,buzz\nFoo=Overlap,Thing,bar");
-  // Item 5 of the original's weaknesses: values were written in lower case.
+  // A5: values were written in lower case.
   EXPECT_EQ(merged_parameters("AuthAltParameters=UserClaimField=Name", {{"AuthAltParameters", {"jwt_key=/k"}}}),
             "AuthAltParameters=UserClaimField=Name,jwt_key=/k");
 }

@@ -67,7 +67,7 @@ TEST(SlurmConfTest, External) {
 }
 
 TEST(SlurmConfTest, ExternalAccountingIsUsed) {
-  // Item 1 of the original's weaknesses.
+  // A1.
   const Accounting acct = accounting("{external: true, externalConfig: {host: dbd.example.com, port: 7001}}");
   const std::string conf = slurm_conf({controller(), &acct, {}}, {});
   EXPECT_TRUE(conf.contains("AccountingStorageHost=dbd.example.com\nAccountingStoragePort=7001\n"));
@@ -97,7 +97,7 @@ TEST(SlurmConfTest, NodeSetsWithOneSlurmNameMakeOneNodeSet) {
 }
 
 TEST(SlurmConfTest, RoomForNodesGrows) {
-  // Item 11.
+  // A11.
   const auto room = [](std::string_view spec) {
     const std::vector<NodeSet> sets{node_set("a", spec)};
     return max_node_count({controller(), nullptr, sets});
@@ -116,7 +116,7 @@ TEST(SlurmConfTest, ClientsNeedLittle) {
 }
 
 TEST(FilePlanTest, MissingMapsAreNamedAndTheRestStays) {
-  // Item 4.
+  // A4.
   ConfigMaps maps = scripts();
   maps.erase("p1");
   const FilePlan plan = plan_files(controller(kEverything), maps);
@@ -126,7 +126,7 @@ TEST(FilePlanTest, MissingMapsAreNamedAndTheRestStays) {
 }
 
 TEST(FilePlanTest, CollisionsAndReservedNamesAreRefused) {
-  // Items 9 and 10.
+  // A9 and A10.
   ConfigMaps maps = scripts();
   maps["p1"].data = {{"prolog-a.sh", "other"}};
   maps["extra"].data = {{"slurm.conf", "x"}};
@@ -146,7 +146,7 @@ TEST(FilePlanTest, OneMapForTwoPurposesIsNoCollision) {
 }
 
 TEST(FilePlanTest, HashFollowsEveryFile) {
-  // Item 24.
+  // A24.
   const Controller ctl = controller(kEverything);
   ConfigMaps maps = scripts();
   const std::string before = plan_files(ctl, maps).hash;
@@ -170,7 +170,7 @@ TEST(SlurmdbdConfTest, Everything) {
 }
 
 TEST(SlurmdbdConfTest, PasswordsCannotBreakOut) {
-  // Item 12.
+  // A12.
   EXPECT_TRUE(slurmdbd_conf(accounting(), "a b#c\n")->contains("StoragePass=\"a b\\#c\"\n"));
   const auto broken = slurmdbd_conf(accounting(), "a\nStorageHost=evil");
   ASSERT_FALSE(broken);

@@ -33,7 +33,7 @@ TEST(HashTest, KnownValues) {
 }
 
 TEST(HashTest, NoByteMovesUnseen) {
-  // Item 26 of the original's weaknesses.
+  // A26.
   EXPECT_NE(hash_of({{"a", "xy"}, {"b", "z"}}), hash_of({{"a", "x"}, {"b", "yz"}}));
   EXPECT_NE(hash_of({{"a", "x"}}), hash_of({{"b", "x"}}));
   EXPECT_NE(hash_of({{"a", "1:b1:c"}}), hash_of({{"a", "1:b"}, {"c", ""}}));

@@ -1,0 +1,86 @@
+// What the helper containers run. POSIX sh unless said otherwise: the images are the user's.
+#pragma once
+
+#include <string_view>
+
+namespace bascule::op::scripts {
+
+// SOCKET: path of a pipe that a daemon writes its log to; copied to our output for ever. A pipe that is there is kept:
+// the daemon may hold it open.
+inline constexpr std::string_view kLogfile = R"sh(set -eu
+pipe="${SOCKET:-/tmp/logfile.log}"
+trap 'exit 0' TERM
+trap 'exit 1' INT HUP
+mkdir -p "$(dirname "$pipe")"
+if ! [ -p "$pipe" ]; then
+  rm -rf "$pipe"
+  mkfifo -m 777 "$pipe"
+fi
+while true; do
+  cat "$pipe" || true
+  sleep 1
+done
+)sh";
+
+// Copies configuration and keys from /mnt/slurm to /mnt/etc/slurm, for SlurmUser (401): a projected volume belongs to
+// root, and sackd runs as SlurmUser.
+inline constexpr std::string_view kInitConf = R"sh(set -eu
+from=/mnt/slurm
+to=/mnt/etc/slurm
+mkdir -p "$to"
+find "$from" \( -type f -o -type l \) | while IFS= read -r file; do
+  case "$file" in
+    */..*) ;;
+    *.conf | *.key) cp -L "$file" "$to/" ;;
+  esac
+done
+for file in "$to"/*; do
+  [ -e "$file" ] || continue
+  chown 401:401 "$file"
+  case "$file" in
+    */slurmdbd.conf | *.key) chmod 600 "$file" ;;
+    *.conf) chmod 644 "$file" ;;
+  esac
+done
+ls -l "$to"
+)sh";
+
+// Bash, run by tini. Makes slurmctld read its configuration again when a file in /etc/slurm has changed. A refusal is
+// retried after 2 s, doubling to 60 s; a change meanwhile is taken at once.
+inline constexpr std::string_view kReconfigure = R"sh(set -euo pipefail
+dir=/etc/slurm
+say() { printf '%s %s\n' "$(date -u +%FT%TZ)" "$*"; }
+state() {
+  find "$dir" \( -type f -o -type l \) -not -path '*/..*' -print0 | sort -z | xargs -0r sha256sum | sha256sum
+}
+# A link may lead nowhere for a moment, while kubelet swaps the files.
+until known="$(state)"; do sleep 1; done
+refused=""
+due=0
+pause=2
+say "watching $dir"
+while true; do
+  now="$(state)" || { sleep 1; continue; }
+  if [ "$now" != "$known" ] && { [ "$now" != "$refused" ] || [ "$SECONDS" -ge "$due" ]; }; then
+    [ "$now" = "$refused" ] || pause=2
+    say "$dir has changed, reconfiguring"
+    if scontrol reconfigure; then
+      known="$now"
+      refused=""
+      say "slurmctld took the new configuration"
+    else
+      refused="$now"
+      due=$((SECONDS + pause))
+      say "slurmctld refused the new configuration, next try in $pause s"
+      pause=$((pause < 30 ? pause * 2 : 60))
+    fi
+  fi
+  sleep 2
+done
+)sh";
+
+// A worker's preStop hook: its Slurm node gets no more jobs, for a reason that is ours.
+inline constexpr std::string_view kWorkerPreStop =
+    R"sh(scontrol update nodename="$(hostname -s)" state=down reason="slurm-operator: pod is terminating")sh";
+
+}  // namespace bascule::op::scripts
