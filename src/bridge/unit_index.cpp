@@ -35,7 +35,8 @@ void UnitIndex::on_job(const slurm::ClusterMirror::JobChange& change) {
   const JobId id = any->id;
   highest_ = std::max(highest_, id);
   // A record may change (an update rewrites it); an ended job's comment stays.
-  if (change.after && change.after->external) {
+  // Only administrators may write it, so a record is proof enough; jobs of old Slurm versions bear no flag.
+  if (change.after) {
     auto record = parse_record(change.after->admin_comment);
     if (record && record->legacy) {
       legacy_.insert_or_assign(id, std::move(*record));

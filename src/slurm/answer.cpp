@@ -13,6 +13,9 @@ constexpr std::int32_t kAuthentication = 1007;
 constexpr std::int32_t kInvalidJob = 2017;
 constexpr std::int32_t kInvalidNode = 2018;
 
+// Slurm speaks of its protocol where it means the token.
+constexpr std::string_view kTokenHint = "; is the token expired, or signed with another key?";
+
 // slurmrestd could not talk to slurmctld, or not to the end: general failure, errno of sockets (1 is what DELETE gives
 // while slurmctld is down), 1000 to 1008 unexpected messages, 1800 to 1803 connections to slurmctld, 5000 to 5004
 // sockets and time-outs.
@@ -83,7 +86,8 @@ void throw_complaint(const CallName& call, int http, const std::vector<Complaint
     first = warnings.front();
   }
   const std::string message = fmt::format("{}: Slurm says: {}", call.doing, words(first));
-  if (says_unauthorized(http, complaints)) throw Unauthorized(http, first.number, message);
+  if (says_unauthorized(http, complaints))
+    throw Unauthorized(http, first.number, fmt::format("{}{}", message, kTokenHint));
   if (is_communication(first.number) || http == 502 || http == 503 || http == 504) {
     throw Unreachable(http, first.number, message, false);
   }
@@ -98,7 +102,7 @@ void throw_foreign(const CallName& call, int http, std::string_view body, std::s
   switch (http) {
     case 401:
     case 511:
-      throw Unauthorized(http, 0, message);
+      throw Unauthorized(http, 0, fmt::format("{}{}", message, kTokenHint));
     case 429:
       throw Busy(http, 0, message);
     // slurmrestd says these before it looks at the request's content.

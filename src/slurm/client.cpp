@@ -238,19 +238,23 @@ Task<bool> Client::ping(std::stop_token stop) {
   const Ping ping = require_list(ask.name, answer, read(ask.name, answer, decode_ping));
   // slurmrestd does not look at tokens itself: slurmctld's refusal comes as a controller that is down.
   if (!ping.up && ping.status.find("uthentication") != std::string::npos) {
-    throw Unauthorized(answer.status, 0, ask.name.doing + ": Slurm says: " + ping.status);
+    throw Unauthorized(
+        answer.status, 0,
+        ask.name.doing + ": Slurm says: " + ping.status + "; is the token expired, or signed with another key?");
   }
   co_return ping.up;
 }
 
 Task<JobId> Client::submit_external(JobDescription job, std::stop_token stop) {
-  const Ask ask = impl_->write("submit_job", fmt::format("submitting job \"{}\"", job.name.value_or("")), "POST",
-                               "job/submit", encode_submit(job));
   const Versions versions = co_await impl_->discover(stop);
-  if (!versions.external_jobs) {
+  const Ask ask = impl_->write("submit_job", fmt::format("submitting job \"{}\"", job.name.value_or("")), "POST",
+                               "job/submit", versions.external_jobs ? encode_submit(job) : encode_placeholder(job));
+  // slurmrestd 24.11.5 dies of a group's name.
+  if (!versions.external_jobs &&
+      !std::ranges::all_of(job.group_id.value_or(""), [](char c) { return c >= '0' && c <= '9'; })) {
     throw Refused(0, 0,
-                  fmt::format("{}: Slurm {} serves {} at best; external jobs need v0.0.43 (Slurm 25.05) or newer",
-                              ask.name.doing, versions.slurm, versions.parser));
+                  fmt::format("{}: Slurm {} takes a group only by its number, not \"{}\"", ask.name.doing,
+                              versions.slurm, *job.group_id));
   }
   const Answer answer = co_await impl_->call(ask, stop);
   if (answer.status >= 300 && !looks_like_json(answer.body)) require_good(ask.name, answer);

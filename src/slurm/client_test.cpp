@@ -135,11 +135,15 @@ TEST(SlurmClient, RefusalsSayJobAndSlurmsWords) {
   EXPECT_EQ(thrown<Refused>([&] { world.run(world.client->submit_external(job)); }).number(), 2014);
 }
 
-TEST(SlurmClient, OldSlurmHasNoExternalJobs) {
+TEST(SlurmClient, OldSlurmGetsABatchJobThatHoldsTheNodes) {
   World world({.versions = {"v0.0.41", "v0.0.42"}});
-  EXPECT_THAT(thrown<Refused>([&] { world.run(world.client->submit_external(small_job())); }).what(),
-              HasSubstr("need v0.0.43"));
+  JobDescription job = small_job();
+  job.group_id = "staff";
+  EXPECT_THAT(thrown<Refused>([&] { world.run(world.client->submit_external(job)); }).what(), HasSubstr("\"staff\""));
   EXPECT_EQ(world.fake.model().submitted(), 0u);
+  job.group_id = "2001";
+  EXPECT_NE(world.run(world.client->submit_external(job)), JobId{});
+  EXPECT_EQ(world.fake.model().submitted(), 1u);
 }
 
 TEST(SlurmClient, ALostAnswerOfASubmitIsUnknownNotRefused) {

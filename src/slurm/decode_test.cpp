@@ -165,6 +165,10 @@ TEST(SlurmEncode, ASubmit) {
             R"({"job":{"name":"a\"b","nodes":"2","memory_per_node":{"set":true,"number":1},)"
             R"("time_limit":{"set":true,"number":10},"required_nodes":["n1","n2"],"shared":["none"],)"
             R"("flags":["EXTERNAL_JOB"]}})");
+  const std::string placeholder = encode_placeholder(job);
+  EXPECT_NE(placeholder.find(R"("requeue":false)"), std::string::npos) << placeholder;
+  EXPECT_NE(placeholder.find("exec sleep infinity"), std::string::npos) << placeholder;
+  EXPECT_EQ(placeholder.find("EXTERNAL_JOB"), std::string::npos) << placeholder;
   EXPECT_EQ(encode_update({}), "{}");
   NodeUpdate change;
   change.state = "DRAIN";

@@ -70,6 +70,19 @@ std::string encode_submit(const JobDescription& job) {
   return json::dump(json::Object{{"job", std::move(description)}});
 }
 
+std::string encode_placeholder(const JobDescription& job) {
+  json::Object description = describe(job);
+  description["script"] =
+      "#!/bin/sh\n# Holds the nodes for pods of Kubernetes; the work is in the pods.\nexec sleep infinity\n";
+  description["environment"] = json::Array{"PATH=/usr/bin:/bin"};
+  description["current_working_directory"] = "/";
+  description["standard_output"] = "/dev/null";
+  description["standard_error"] = "/dev/null";
+  // Its pods have run: another start of the same job would be on other nodes.
+  description["requeue"] = false;
+  return json::dump(json::Object{{"job", std::move(description)}});
+}
+
 std::string encode_update(const JobDescription& change) {
   return json::dump(describe(change));
 }

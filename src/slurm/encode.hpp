@@ -10,6 +10,8 @@ namespace bascule::slurm {
 
 // {"job":{...,"flags":["EXTERNAL_JOB"]}}: no script, no environment.
 std::string encode_submit(const JobDescription& job);
+// For Slurm before 25.05, which knows no external jobs: a batch job that does nothing. slurmd starts it.
+std::string encode_placeholder(const JobDescription& job);
 // The bare description, as POST job/{id} wants it.
 std::string encode_update(const JobDescription& change);
 std::string encode_node_update(const NodeUpdate& change);
