@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bridge/names.hpp"
+#include "bridge/record.hpp"
 
 namespace bascule::bridge {
 
@@ -45,7 +46,9 @@ class PodPlanner final {
     if (it == view_.labelled.end() || it->second.knowledge == slurm::Knowledge::kUnknown) return;
     if (it->second.knowledge == slurm::Knowledge::kGone) return with_lost_job(pod, id);
     const slurm::Job& job = *it->second.job;
+    if (!stands_for(job)) return with_lost_job(pod, id);
     if (runs(job)) return;
+    if (job.states.base == slurm::JobState::kPending) return with_restored_job(pod, job);
     plan_.deletes.push_back(
         {pod, id,
          "Slurm job " + id.str() + " is " + slurm::print(job.states) +
@@ -60,10 +63,28 @@ class PodPlanner final {
          "the pod runs on " + pod->node_name.str() + " without a Slurm job: Slurm does not know of it"});
   }
 
+  // A slurmctld that was killed forgets the jobs of its last seconds and gives their ids to others.
+  bool stands_for(const slurm::Job& job) const {
+    const auto record = parse_record(job.admin_comment);
+    return !record || record->legacy || record->unit == view_.uid;
+  }
+
+  // A killed slurmctld may come back with a state of some seconds ago, in which a job that runs has not started yet.
+  // External jobs are never requeued, so nothing else makes one pending: the pod goes on, and the job is held to its
+  // pods' nodes.
+  void with_restored_job(const PodPtr& pod, const slurm::Job& job) {
+    plan_.pins[job.id].push_back(pod);
+    plan_.warnings.push_back({pod, "SlurmJobRestored",
+                              "Slurm says that job " + job.id.str() +
+                                  ", which holds this pod's node, has not started: slurmctld has lost " +
+                                  "its latest state; the pod is left running"});
+  }
+
   // slurmctld does not list the job any more. If it lists younger ones its state was kept, so this one has ended and
   // was forgotten. Otherwise it may have lost its state, which is no reason to stop a pod.
   void with_lost_job(const PodPtr& pod, JobId id) {
-    if (view_.highest > id) {
+    const auto it = view_.labelled.find(id);
+    if (view_.highest > id && it->second.knowledge == slurm::Knowledge::kGone) {
       plan_.deletes.push_back({pod, id, "Slurm job " + id.str() + " has ended and is no longer listed"});
     } else {
       plan_.warnings.push_back(

@@ -48,6 +48,7 @@ struct PodSyncPlan {
   };
   std::vector<Delete> deletes;
   std::vector<Adopt> adopts;
+  std::map<JobId, std::vector<PodPtr>> pins;  // jobs to be asked about once more, then held to the nodes of these pods
   std::vector<Cancel> cancels;
   std::vector<PodPtr> releases;  // drop the finalizer, after the cancels have succeeded
   struct Warning {

@@ -1,11 +1,14 @@
 #include "bridge/pod_sync.hpp"
 
+#include <algorithm>
+
 #include "base/log.hpp"
 #include "bridge/names.hpp"
 #include "bridge/pod_patch.hpp"
 #include "bridge/pod_plan.hpp"
 #include "bridge/unit_index.hpp"
 #include "runtime/controller.hpp"
+#include "slurm/hostlist.hpp"
 
 namespace bascule::bridge {
 
@@ -71,6 +74,7 @@ struct PodSync::Impl {
     }
     for (const PodSyncPlan::Delete& one : plan.deletes) co_await remove_pod(one, stop);
     for (const PodSyncPlan::Adopt& one : plan.adopts) co_await adopt_job(one, stop);
+    for (const auto& [job, pods] : plan.pins) co_await pin_job(job, pods, stop);
     bool held = false;
     for (const PodSyncPlan::Cancel& one : plan.cancels) {
       const bool cancelled = co_await cancel_job(one, stop);
@@ -82,6 +86,37 @@ struct PodSync::Impl {
     }
     for (const PodPtr& pod : plan.releases) co_await patch_pod(parts.kube, pod, release_patch(), {}, stop);
     co_return result;
+  }
+
+  // A pending job whose pods run already may start nowhere else.
+  Task<> pin_job(JobId id, std::vector<PodPtr> pods, std::stop_token stop) {
+    const std::optional<slurm::Job> job = co_await parts.mirror.ask(id, stop);
+    if (!job || job->states.base != slurm::JobState::kPending) co_return;
+    std::vector<std::string> hosts;
+    for (const PodPtr& pod : pods) {
+      std::string host = pod->node_name.str();
+      try {
+        const json::Value node = co_await parts.kube.get(kube::resources::kNodes, {"", host}, {}, stop);
+        const std::string_view named = json::string_at(node, {"metadata", "labels", names::kSlurmNodeName});
+        if (!named.empty()) host = named;
+      } catch (const kube::NotFound&) {
+        co_return;
+      }
+      if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(std::move(host));
+    }
+    std::ranges::sort(hosts);
+    auto held = slurm::expand_hostlist(job->required_nodes);
+    if (held) std::ranges::sort(*held);
+    if (held && *held == hosts) co_return;
+    slurm::JobDescription change;
+    change.required_nodes = std::move(hosts);
+    try {
+      co_await parts.slurm.update_job(id, std::move(change), stop);
+    } catch (const slurm::Refused& error) {
+      log::warning("job not held to its pods' nodes", {{"job", id}, {"why", error}});
+      co_return;
+    }
+    log::info("job held to its pods' nodes", {{"job", id}, {"pods", pods.size()}});
   }
 
   Task<> remove_pod(PodSyncPlan::Delete one, std::stop_token stop) {

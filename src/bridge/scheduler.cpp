@@ -184,8 +184,10 @@ struct Scheduler::Impl {
     if (plan.submit) co_await submit(*plan.submit, unit, stop);
     if (plan.update) co_await update(*plan.update, unit, stop);
     co_await each(plan.marks, [this, &unit, &stop](const UnitPlan::Mark& mark) { return mark_pod(mark, unit, stop); });
+    if (!plan.confirms.empty()) memory[unit].confirmed.clear();
     for (const JobId job : plan.confirms) {
       co_await mirror.ask(job, stop);
+      memory[unit].confirmed[job] = loop.now() + kConfirmWithin;
       controller->add(unit.str());
     }
     co_await each(plan.binds, [this, &unit, &stop](const UnitPlan::Bind& bind) { return bind_pod(bind, unit, stop); });

@@ -316,7 +316,8 @@ class Planner final {
   void bind(const HeldJob& held, std::vector<UnitPlan::Bind> binds) {
     const JobId job = held.view->job->id;
     if (binds.empty()) return;
-    if (now_ - held.view->confirmed_at > kConfirmWithin) {
+    const auto asked = memory_.confirmed.find(job);
+    if (now_ - held.view->confirmed_at > kConfirmWithin && (asked == memory_.confirmed.end() || now_ > asked->second)) {
       plan_.confirms.push_back(job);
       return;
     }

@@ -93,7 +93,10 @@ struct UnitMemory {
   std::set<std::pair<JobId, std::string>> given_up;  // hosts of running jobs that Kubernetes kept refusing
   std::map<Uid, JobId> marked;                       // label and finalizer written, maybe not seen back yet
   std::map<Uid, NodeName> binding;                   // bind under way or done, not seen back yet
-  std::string update_refused;                        // fingerprint of a comment that Slurm did not accept as an update
+  // slurmctld was asked about this job alone, and its answer is good until then: one that takes longer than
+  // kConfirmWithin would else be old whenever it comes, and nothing would ever be bound.
+  std::map<JobId, TimePoint> confirmed;
+  std::string update_refused;  // fingerprint of a comment that Slurm did not accept as an update
 };
 
 struct Waiting {

@@ -172,6 +172,19 @@ TEST_F(UnitPlanTest, AsksBeforeItBindsOnAnOldAnswer) {
   EXPECT_EQ(p.confirms, std::vector{JobId{7}});
 }
 
+// An answer that takes longer than that is as new as it can be.
+TEST_F(UnitPlanTest, BindsOnASlowAnswerToItsOwnQuestion) {
+  add_job(7, slurm::JobState::kRunning, "n2");
+  mark(7);
+  now += kConfirmWithin + 1s;
+  memory.confirmed = {{JobId{7}, now}};
+  EXPECT_EQ(plan().binds.size(), 1u);
+  now += 1s;
+  EXPECT_EQ(plan().confirms, std::vector{JobId{7}});
+  memory.confirmed = {{JobId{6}, now}};
+  EXPECT_EQ(plan().confirms, std::vector{JobId{7}});
+}
+
 // W5: a job that has ended with nodes is no allocation; the next one waits a little.
 TEST_F(UnitPlanTest, EndedJobsAreReplacedAfterAPause) {
   for (const auto state :

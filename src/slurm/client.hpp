@@ -60,8 +60,9 @@ class Client final {
   // True when slurmctld answers.
   Task<bool> ping(std::stop_token stop = {});
 
-  // Submits an EXTERNAL_JOB, or before v0.0.43 a batch job that only holds the nodes. Throws Refused when slurmctld said no and no job exists; Unreachable with surely_not_done
-  // false when a job may exist all the same: look for it before submitting again.
+  // Submits an EXTERNAL_JOB, or before v0.0.43 a batch job that only holds the nodes. Throws Refused when slurmctld
+  // said no and no job exists; Unreachable with surely_not_done false when a job may exist all the same: look for it
+  // before submitting again.
   Task<JobId> submit_external(JobDescription job, std::stop_token stop = {});
   Task<> update_job(JobId id, JobDescription change, std::stop_token stop = {});
   // Returns also when the job has already ended; NotFound when slurmctld does not know it.
