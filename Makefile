@@ -1,7 +1,7 @@
 # The targets people use. `make help` lists them.
 .DEFAULT_GOAL := build
 SHELL := /bin/bash
-.PHONY: help deps build test test-asan test-tsan lint tidy format bench oracle image demo demo-down clean
+.PHONY: help deps build test test-slow test-asan test-tsan lint tidy format bench oracle image demo demo-down clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,6 +14,9 @@ build: ## the program build/release/bascule
 
 test: ## everything that must pass: unit, fuzz corpora, simulations, end to end on a real cluster
 	@tools/test
+
+test-slow: ## the end-to-end tests that take a minute or more
+	@tools/test --slow
 
 test-asan: ## unit tests, fuzz corpora and simulations under AddressSanitizer and UBSan
 	@tools/test --preset asan --no-e2e

@@ -15,7 +15,7 @@ class Kube:
     def __init__(self, kubeconfig):
         os.environ["KUBECONFIG"] = kubeconfig
         config.load_kube_config(kubeconfig)
-        self.core, self.batch, self.apps, self.events_api = client.CoreV1Api(), client.BatchV1Api(), client.AppsV1Api(), client.EventsV1Api()
+        self.core, self.batch, self.apps, self.coordination = client.CoreV1Api(), client.BatchV1Api(), client.AppsV1Api(), client.CoordinationV1Api()
 
     def apply(self, manifest):
         api = {"Pod": self.core.create_namespaced_pod, "Job": self.batch.create_namespaced_job}[manifest["kind"]]

@@ -2,11 +2,13 @@
 
 import http.client
 import json
+import os
 import re
 import subprocess
 import time
 
-VERSION = "v0.0.44"
+VERSION_24 = os.environ.get("E2E_SLURM") == "24"  # Slurm 24.11: no external jobs, no external nodes
+VERSION = "v0.0.42" if VERSION_24 else "v0.0.44"
 BASE_STATES = {"PENDING", "RUNNING", "SUSPENDED", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
 ACTIVE = {"PENDING", "RUNNING", "SUSPENDED"}
 
@@ -68,8 +70,9 @@ class Slurm:
     # --- jobs -----------------------------------------------------------------------------------------------
 
     def submit(self, name="native", nodes=1, **fields):
-        """Submits a native external job (it holds nodes, starts nothing) and returns its id."""
-        job = {"name": name, "nodes": str(nodes), "tasks": nodes, "flags": ["EXTERNAL_JOB"], "partition": "slurm-bridge", "shared": ["none"],
+        """Submits a native external job (it holds nodes, starts nothing), on 24.11 one that sleeps, and returns its id."""
+        kind = {"script": "#!/bin/sh\nexec sleep infinity\n", "environment": ["PATH=/usr/bin:/bin"]} if VERSION_24 else {"flags": ["EXTERNAL_JOB"]}
+        job = {"name": name, "nodes": str(nodes), "tasks": nodes, **kind, "partition": "slurm-bridge", "shared": ["none"],
                "current_working_directory": "/tmp", "memory_per_node": {"set": True, "number": 100}} | fields
         answer = self.rest("POST", "job/submit", {"job": job})
         if not answer.get("job_id"):  # the only proof of a submit; the status code is none

@@ -1,0 +1,113 @@
+"""The bridge as processes of this machine in place of the chart's pods: so they can be killed, paused and fed at any moment.
+
+They act with the service accounts of the chart, so its RBAC and the webhook's protection hold for them too.
+"""
+
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import yaml
+
+RELEASE = "slinky"  # namespace of the chart
+ROLES = {"scheduler": "slurm-bridge-scheduler", "controllers": "slurm-bridge-controllers"}  # Deployment and service account
+LEASES = {"scheduler": "slurm-bridge-scheduler", "controllers": "69d5fe47.my.slinky.slurm.net"}
+
+
+class Process:
+    """One process of the bridge; its log is kept over restarts."""
+
+    def __init__(self, binary, role, folder, name, flags=()):
+        self.role, self.name, self.log_file = role, name, folder / f"{name}.log"
+        self.command = [str(binary), role, f"--config={folder}/config.yaml", f"--kubeconfig={folder}/{role}.kubeconfig", "--health-probe-bind-address=0",
+                        *(flags if any(f.startswith("--metrics") for f in flags) else ["--metrics-bind-address=0", *flags])]
+        self.environment = {"PATH": os.environ["PATH"], "POD_NAME": name, "POD_NAMESPACE": RELEASE, "SLURM_JWT_FILE": f"{folder}/token"}
+        self.process = None
+
+    def start(self):
+        with self.log_file.open("a") as log:
+            self.process = subprocess.Popen(self.command, env=self.environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        return self
+
+    def alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def send(self, number):
+        os.kill(self.process.pid, number)
+
+    def kill(self):
+        if self.alive():
+            self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        if self.process is None:
+            return
+        if self.alive():
+            self.send(signal.SIGCONT)
+            self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"{self.name} did not end within 10 s of SIGTERM") from None
+
+    def log(self):
+        return self.log_file.read_text(errors="replace")
+
+
+class HostBridge:
+    """Folder with configuration, token and kubeconfigs, and the processes made from it."""
+
+    def __init__(self, folder, binary, kube, token, url):
+        self.folder, self.binary = pathlib.Path(folder), binary
+        self.folder.mkdir(parents=True, exist_ok=True)
+        config = yaml.safe_load(kube.core.read_namespaced_config_map("slurm-bridge-config", RELEASE).data["config.yaml"])
+        (self.folder / "config.yaml").write_text(yaml.safe_dump(config | {"slurmRestApi": url}))
+        self.write_token(token)
+        admin = yaml.safe_load(pathlib.Path(os.environ["KUBECONFIG"]).read_text())
+        for role, account in ROLES.items():
+            body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
+            bearer = kube.core.create_namespaced_service_account_token(account, RELEASE, body).status.token
+            user = admin["contexts"][0]["context"]["user"]
+            (self.folder / f"{role}.kubeconfig").write_text(yaml.safe_dump(admin | {"users": [{"name": user, "user": {"token": bearer}}]}))
+        self.processes = {}
+
+    def write_token(self, token):
+        """As the kubelet does it for a Secret: a new file takes the place of the old."""
+        fresh = self.folder / "token.new"
+        fresh.write_text(token)
+        fresh.rename(self.folder / "token")
+
+    def add(self, role, name=None, *flags):
+        self.processes[name or role] = Process(self.binary, role, self.folder, name or role, flags)
+        return self.processes[name or role].start()
+
+    def only(self, *names):
+        """Exactly these run, without leader election; what else there is ends."""
+        for name in [n for n in self.processes if n not in names]:
+            self.processes.pop(name).stop()
+        for name in names:
+            if name not in self.processes:
+                self.add(name)
+            elif not self.processes[name].alive():
+                self.processes[name].start()
+
+    def stop(self):
+        self.only()
+
+
+def scale(kube, replicas):
+    """The chart's own scheduler and controllers: gone (0) or back (1)."""
+    for deployment in ROLES.values():
+        kube.apps.patch_namespaced_deployment_scale(deployment, RELEASE, {"spec": {"replicas": replicas}})
+    limit = time.monotonic() + 60
+    while time.monotonic() < limit:
+        pods = [p for p in kube.core.list_namespaced_pod(RELEASE).items if any(p.metadata.name.startswith(d) for d in ROLES.values())]
+        ready = [p for p in pods if any(c.type == "Ready" and c.status == "True" for c in p.status.conditions or [])]
+        if (not pods) if replicas == 0 else len(ready) == len(ROLES) * replicas == len(pods):
+            return
+        time.sleep(0.3)
+    raise AssertionError(f"the bridge's Deployments did not come to {replicas} pods: {[p.metadata.name for p in pods]}")

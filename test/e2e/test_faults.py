@@ -1,0 +1,290 @@
+"""Faults on the real parts while Jobs flow: whatever breaks, nothing is killed, doubled or lost, and in the end all is done.
+
+The bridge's scheduler and controllers run here as processes of this machine, behind a proxy that can spoil Slurm's answers.
+"""
+
+import contextlib
+import os
+import random
+import signal
+import time
+
+import pytest
+from kubernetes.client.rest import ApiException
+from urllib3.exceptions import HTTPError
+
+from conftest import DEVCLUSTER, LOGS, ROOT
+from host_bridge import LEASES, RELEASE, HostBridge, scale
+from ledger import Ledger, wait_quiet
+from objects import NAMESPACE, job
+from proxy import Proxy
+from slurm import ACTIVE
+from waiting import always, eventually
+
+BINARY = os.environ.get("BASCULE_BINARY", str(ROOT / "build/release/bascule"))
+
+
+@pytest.fixture(scope="module")
+def proxy():
+    proxy = Proxy(("127.0.0.1", 6820))
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture(scope="module")
+def host(installed, kube, slurm, proxy):
+    bridge = HostBridge(LOGS / "bridge", BINARY, kube, slurm.token("slurm", 7200), proxy.url)
+    scale(kube, 0)
+    bridge.only("scheduler", "controllers")
+    yield bridge
+    bridge.stop()
+    scale(kube, 1)
+
+
+@pytest.fixture
+def flow(host, bascule, kube, slurm, cluster, proxy):
+    """Jobs, and the promises over them. Whatever the test broke is whole again before the cluster is tidied up."""
+    with Ledger(os.environ["KUBECONFIG"], DEVCLUSTER, max(slurm.states(), default=0)) as ledger:
+        yield Flow(kube, slurm, ledger)
+    proxy.heal()
+    for program in ("slurmctld", "slurmrestd", "apiserver"):
+        cluster.fault(program, "start")
+    host.write_token(slurm.token("slurm", 7200))
+    host.only("scheduler", "controllers")
+
+
+class Flow:
+    def __init__(self, kube, slurm, ledger):
+        self.kube, self.slurm, self.ledger, self.names = kube, slurm, ledger, []
+
+    def start(self, count, command="sleep 1", prefix="flow", **annotations):
+        """Jobs of one pod; two fit on a node."""
+        names = [f"{prefix}-{i}" for i in range(len(self.names), len(self.names) + count)]
+        for name in names:
+            self.kube.apply(job(name, command, **({"exclusive": "false", "timelimit": 10} | annotations)))
+        self.names += names
+        return names
+
+    def pods(self):
+        return self.kube.pods()
+
+    def phases(self):
+        return [p.status.phase for p in self.pods()]
+
+    def done(self):
+        return sum(1 for j in self.kube.batch.list_namespaced_job(NAMESPACE).items if j.status.succeeded)
+
+    def wait_done(self, count, timeout, why):
+        def enough():
+            done = self.done()
+            assert done >= count, f"{done} of {count} Jobs are complete"
+            return True
+
+        try:
+            eventually(enough, timeout, why, every=0.3)
+        except AssertionError as e:
+            raise AssertionError(f"{e}\n{self.where()}") from None
+
+    def where(self):
+        """Where the pods stand: the reason of a failure."""
+        lines = []
+        for p in self.pods():
+            if p.status.phase != "Succeeded":
+                said = next((f"{c.reason}: {c.message}" for c in p.status.conditions or [] if c.type == "PodScheduled"), "")
+                lines.append(f"{p.metadata.name} {p.status.phase} on {p.spec.node_name}, job {self.kube.job_id(p)}, {said}")
+        return "\n".join(lines)
+
+    def finish(self, timeout, forgetful=False):
+        """All Jobs complete, and the promises hold."""
+        self.wait_done(len(self.names), timeout, "all Jobs are complete after the fault")
+        eventually(lambda: not [i for i, s in self.slurm.states().items() if i > self.ledger.since and s in ACTIVE], 20, "all allocations are free again")
+        wait_quiet()
+        self.ledger.check(self.names, forgetful)
+
+
+def bound(pods):
+    return [p for p in pods if p.spec.node_name]
+
+
+# --- Slurm ---------------------------------------------------------------------------------------------------
+
+
+def test_slurmctld_is_away_for_20_s(flow, cluster):
+    flow.start(4, "sleep 25")                                   # run through the whole fault
+    eventually(lambda: flow.phases().count("Running") == 4, 30, "four pods run")
+    flow.start(8)                                               # some run, some wait
+    cluster.fault("slurmctld", "stop")
+    flow.start(4, prefix="during")
+    running = {p.metadata.uid for p in flow.pods() if p.status.phase == "Running"}
+    always(lambda: not flow.ledger.deleted_running, 20, "no pod is killed while slurmctld is away", every=0.5)
+    left = {p.metadata.uid: p.status.phase for p in flow.pods()}
+    assert all(left.get(uid) in ("Running", "Succeeded") for uid in running), left
+    cluster.fault("slurmctld", "start")
+    flow.finish(90)
+
+
+def test_slurmctld_is_killed_and_forgets_its_last_seconds(flow, cluster):
+    """It saves its state every few seconds: jobs that ran are pending again, or not there, and their ids are given to others."""
+    flow.start(6, "sleep 12")
+    eventually(lambda: len(bound(flow.pods())) == 6, 30, "six pods are bound", every=0.05)
+    cluster.fault("slurmctld", "kill")
+    cluster.fault("slurmctld", "start")
+    flow.start(6)
+    flow.finish(90, forgetful=True)
+
+
+def test_slurmctld_hangs(flow, cluster):
+    flow.start(10)
+    flow.wait_done(1, 40, "the first Job is complete")
+    cluster.fault("slurmctld", "pause")
+    time.sleep(10)
+    cluster.fault("slurmctld", "resume")
+    flow.finish(60)
+
+
+def test_slurmrestd_is_killed_again_and_again(flow, cluster):
+    flow.start(16)
+    for _ in range(4):
+        time.sleep(1.5)
+        cluster.fault("slurmrestd", "kill")
+        time.sleep(1)
+        cluster.fault("slurmrestd", "start")
+    flow.finish(60)
+
+
+def test_answers_are_lost_and_cut(flow, proxy):
+    """The submit was done but nobody heard of it; answers end in their middle."""
+    proxy.of, proxy.lose = b"job/submit", 3
+    flow.start(8)
+    eventually(lambda: proxy.lost == 3, 20, "three answers to submits are lost")
+    proxy.cut = 10
+    eventually(lambda: proxy.cut == 0, 20, "ten answers are cut")
+    flow.finish(90)
+
+
+@pytest.mark.slow
+def test_answers_come_8_s_late(flow, proxy):
+    flow.start(4, "sleep 20")
+    eventually(lambda: flow.phases().count("Running") == 4, 30, "four pods run")
+    proxy.delay = 8
+    flow.start(6)
+    flow.wait_done(6, 150, "Jobs complete although every answer takes 8 s")
+    proxy.delay = 0
+    flow.finish(60)
+
+
+def test_the_token_expires_and_is_replaced(flow, host, slurm):
+    host.write_token(slurm.token("slurm", 6))
+    flow.start(4, "sleep 12")
+    eventually(lambda: flow.phases().count("Running") == 4, 30, "four pods run")
+    time.sleep(4)                                               # now it is surely over
+    flow.start(6)
+    always(lambda: not flow.ledger.deleted_running, 8, "no pod is killed because of a token", every=0.5)
+    waiting = [p for p in flow.pods() if not p.spec.node_name]
+    assert len(waiting) == 6, "nothing is placed without a token"
+    said = {m for p in waiting for m in flow.kube.said_about(p)}
+    assert any("token" in m for m in said), f"the pods do not say that the token is the matter: {said}"
+    wait_quiet()
+    host.write_token(slurm.token("slurm", 7200))
+    flow.finish(60)
+
+
+# --- Kubernetes -----------------------------------------------------------------------------------------------
+
+
+def test_the_apiserver_is_restarted(flow, cluster):
+    flow.start(14)
+    flow.wait_done(2, 40, "the first Jobs are complete")
+    cluster.fault("apiserver", "kill")
+    time.sleep(3)
+    cluster.fault("etcd", "compact")                            # no watch can go on where it was
+    cluster.fault("apiserver", "start")
+    flow.finish(120)
+
+
+# --- the bridge itself ----------------------------------------------------------------------------------------
+
+
+def test_scheduler_and_controllers_are_killed_at_random(flow, host):
+    seed = int(os.environ.get("SEED", random.randrange(1 << 32)))
+    print(f"SEED={seed}")
+    dice = random.Random(seed)
+    flow.start(20)
+    kills = 0
+    while flow.done() < 20 and kills < 40:
+        time.sleep(dice.uniform(0.05, 1.5))
+        victim = host.processes[dice.choice(["scheduler", "scheduler", "controllers"])]
+        victim.kill()
+        kills += 1
+        victim.start()
+    assert kills > 5, "there was time to kill"
+    flow.finish(60)
+
+
+def test_two_schedulers_fight_for_the_lease(flow, host):
+    host.only("controllers")
+    rivals = {name: host.add("scheduler", name, "--leader-elect") for name in ("rival-a", "rival-b")}
+    coordination = flow.kube.coordination
+
+    def leader(but=None):
+        with contextlib.suppress(ApiException, HTTPError):
+            holder = coordination.read_namespaced_lease(LEASES["scheduler"], RELEASE).spec.holder_identity or ""
+            name = holder.rpartition("_")[0]
+            return name if name in rivals and name != but and rivals[name].alive() and "leading" in rivals[name].log() else None
+
+    first = eventually(leader, 30, "one of them leads")
+    flow.start(8)
+    flow.wait_done(1, 40, "the leader works")
+    rivals[first].send(signal.SIGSTOP)                          # it will believe that it leads when it wakes
+    second = eventually(lambda: leader(but=first), 30, "the other takes the lease")
+    flow.start(8, "sleep 3")
+    flow.wait_done(2, 40, "the second leader works")
+    rivals[first].send(signal.SIGCONT)
+    eventually(lambda: not rivals[first].alive(), 10, "the old leader ends itself")
+    assert rivals[first].process.returncode == 1
+    rivals[first].start()
+    rivals[second].kill()
+    flow.finish(60)
+    assert rivals[first].alive()
+    assert leader() == first
+
+
+# --- nodes ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_node_dies_with_its_pod(flow, kube, slurm, cluster):
+    """Kubernetes gives the pod up after its toleration, its Job gets another; the allocation is held while the old one may still run."""
+    manifest = job("lost", "sleep 600", exclusive="false")
+    manifest["spec"]["backoffLimit"] = 3
+    manifest["spec"]["template"]["spec"]["tolerations"] = [
+        {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3}]
+    kube.apply(manifest)
+    eventually(lambda: kube.pod_of("lost") and kube.pod_of("lost").status.phase == "Running", 30, "the pod runs")
+    old = kube.pod_of("lost")
+    node, old_job = old.spec.node_name, kube.job_id(old)
+    number = node.removeprefix("n")
+    try:
+        cluster.fault("kubelet", number, "kill")
+        eventually(lambda: "DRAIN" in slurm.nodes()[node]["state"], 120, "Slurm gives no more work to the node", every=1)
+        assert slurm.nodes()[node]["reason"].startswith("slurm-bridge:"), slurm.nodes()[node]["reason"]
+        eventually(lambda: kube.pod(old.metadata.name).metadata.deletion_timestamp, 30, "Kubernetes gives the pod up", every=0.5)
+        fresh = eventually(lambda: next((p for p in kube.pods(job="lost") if p.status.phase == "Running" and p.metadata.uid != old.metadata.uid), None),
+                           40, "another pod runs in its place")
+        assert fresh.spec.node_name != node and kube.job_id(fresh) != old_job
+        always(lambda: slurm.state(old_job) == "RUNNING", 3, "the allocation is held: nobody knows whether the pod still runs", every=0.5)
+        kube.core.patch_node(node, {"spec": {"taints": [*taints(kube, node), {"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}]}})
+        eventually(lambda: kube.pod(old.metadata.name) is None, 60, "the administrator's word ends the pod", every=0.5)
+        eventually(lambda: slurm.state(old_job) not in ACTIVE, 20, "and its allocation")
+        assert kube.pod(fresh.metadata.name).status.phase == "Running"
+    finally:
+        kube.core.patch_node(node, {"spec": {"taints": [t for t in taints(kube, node) if t["key"] != OUT_OF_SERVICE]}})
+        cluster.fault("kubelet", number, "start")
+    eventually(lambda: "DRAIN" not in slurm.nodes()[node]["state"], 60, "the node is back in service", every=0.5)
+
+
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+
+
+def taints(kube, node):
+    return [{"key": t.key, "value": t.value, "effect": t.effect} for t in kube.core.read_node(node).spec.taints or []]
