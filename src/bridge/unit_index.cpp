@@ -35,9 +35,10 @@ void UnitIndex::on_job(const slurm::ClusterMirror::JobChange& change) {
   const JobId id = any->id;
   highest_ = std::max(highest_, id);
   // A record may change (an update rewrites it); an ended job's comment stays.
-  // Only administrators may write it, so a record is proof enough; jobs of old Slurm versions bear no flag.
+  // Jobs of old Slurm versions bear no flag: there the record alone is the proof, which only administrators may write.
   if (change.after) {
     auto record = parse_record(change.after->admin_comment);
+    if (record && record->legacy && !change.after->external) record.reset();
     if (record && record->legacy) {
       legacy_.insert_or_assign(id, std::move(*record));
     } else if (record && record->bridge == self_.bridge && record->cluster == self_.cluster) {
