@@ -1,60 +1,73 @@
-// `bascule explain pod/NAME`: what Kubernetes knows of a pod and of its Slurm job, in plain words. Reads only the API
-// server, so it works wherever kubectl does.
-#include <unistd.h>
-
+// `bascule explain KIND/NAME`: what Kubernetes knows of a pod or a gang and of its Slurm jobs, in plain words.
 #include <iostream>
 
 #include "app/process.hpp"
+#include "app/terminal.hpp"
 #include "base/log.hpp"
-#include "bridge/explain.hpp"
+#include "bridge/explain_read.hpp"
 #include "kube/config.hpp"
 
 namespace bascule::app {
 
 namespace {
 
-struct Facts {
-  json::Value pod;
-  json::Value events;
-};
+enum class Subject : std::uint8_t { kPod, kPodGroup, kLeaderWorkerSet };
 
-Task<> fetch(kube::Client& client, NamespacedName key, Facts& facts) {
-  facts.pod = co_await client.get(kube::resources::kPods, key);
-  facts.events = co_await client.list(kube::resources::kEvents, key.ns, {"", "regarding.name=" + key.name});
+// kubectl's names, short ones too, and with an API group ("podgroup.scheduling.x-k8s.io/ring").
+Subject subject_of(std::string_view word, const std::string& object) {
+  word = word.substr(0, word.find('.'));
+  if (word == "pod" || word == "pods" || word == "po") return Subject::kPod;
+  if (word == "podgroup" || word == "podgroups" || word == "pg") return Subject::kPodGroup;
+  if (word == "lws" || word == "leaderworkerset" || word == "leaderworkersets") return Subject::kLeaderWorkerSet;
+  throw UsageError("explain: expected pod/NAME, podgroup/NAME or lws/NAME, not \"" + object + "\"");
 }
 
-NamespacedName key_of(const ExplainOptions& options, const std::string& default_ns) {
-  std::string_view name = options.object;
-  for (const std::string_view prefix : {"pod/", "pods/", "po/"}) {
-    if (name.starts_with(prefix)) {
-      name.remove_prefix(prefix.size());
-      return {options.ns.empty() ? default_ns : options.ns, std::string(name)};
+void print(const json::Value& value) {
+  std::cout << json::dump_pretty(value);
+}
+
+Task<> explain(kube::Client& client, Subject subject, NamespacedName key, bool as_json) {
+  if (subject == Subject::kPod) {
+    const bridge::Explanation explanation = co_await bridge::read_pod_explanation(client, key);
+    if (as_json) {
+      print(bridge::to_json(explanation));
+    } else {
+      std::cout << bridge::to_text(explanation, colours_wanted());
     }
+    co_return;
   }
-  throw UsageError("explain: expected pod/NAME, not \"" + options.object + "\"");
+  const auto kind =
+      subject == Subject::kPodGroup ? bridge::GroupObject::kPodGroup : bridge::GroupObject::kLeaderWorkerSet;
+  const std::vector<bridge::GroupExplanation> groups = co_await bridge::read_group_explanations(client, kind, key);
+  json::Array list;
+  std::string text;
+  for (const bridge::GroupExplanation& group : groups) {
+    list.push_back(bridge::to_json(group));
+    text += (text.empty() ? "" : "\n") + bridge::to_text(group, colours_wanted());
+  }
+  if (as_json) {
+    print(json::Object{{"groups", std::move(list)}});
+  } else {
+    std::cout << text;
+  }
 }
 
 }  // namespace
 
 int run_explain(const ExplainOptions& options) {
   log::configure(log::Level::kError, log::Format::kText);
+  const std::size_t slash = options.object.find('/');
+  const Subject subject = subject_of(std::string_view(options.object).substr(0, slash), options.object);
+  const std::string name = slash == std::string::npos ? "" : options.object.substr(slash + 1);
+  if (name.empty() || name.find('/') != std::string::npos) {
+    throw UsageError("explain: expected a name after the kind, as in pod/train-0, not \"" + options.object +
+                     "\"; -n chooses the namespace");
+  }
   net::IoLoop loop;
   kube::Connection connection(loop, kube::load_config({options.kubeconfig, options.context}),
                               {.user_agent = "bascule-explain/" BASCULE_VERSION});
-  const NamespacedName key = key_of(options, connection.default_namespace());
-  Facts facts;
-  try {
-    run_to_end(loop, fetch(connection.client(), key, facts));
-  } catch (const kube::NotFound&) {
-    std::cerr << "bascule: there is no pod " << key.str() << "; -n chooses the namespace\n";
-    return 1;
-  }
-  const bridge::Explanation explanation = bridge::explain_pod(facts.pod, facts.events);
-  if (options.output == "json") {
-    std::cout << json::dump_pretty(bridge::to_json(explanation)) << "\n";
-  } else {
-    std::cout << bridge::to_text(explanation, isatty(STDOUT_FILENO) != 0);
-  }
+  const NamespacedName key{options.ns.empty() ? connection.default_namespace() : options.ns, name};
+  run_to_end(loop, explain(connection.client(), subject, key, options.output == "json"));
   return 0;
 }
 

@@ -89,8 +89,8 @@ int main(int argc, char** argv) {
   admission->callback([&] { status = guarded([&] { return bascule::app::run_admission(serve); }); });
 
   ExplainOptions explain;
-  CLI::App* why = app.add_subcommand("explain", "say in plain words where a pod stands and why");
-  why->add_option("object", explain.object, "pod/NAME")->required();
+  CLI::App* why = app.add_subcommand("explain", "say in plain words where a pod or a gang stands, why, and what to do");
+  why->add_option("object", explain.object, "pod/NAME, podgroup/NAME or lws/NAME")->required();
   why->add_option("-n,--namespace", explain.ns, "namespace; default that of the context");
   why->add_option("--kubeconfig", explain.kubeconfig, "kubeconfig file");
   why->add_option("--context", explain.context, "context of the kubeconfig");

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "bridge/names.hpp"
+#include "bridge/text_table.hpp"
 
 namespace bascule::bridge {
 
@@ -29,6 +30,17 @@ struct Stand {
   bool deleting = false, gated = false, ours = false;
 };
 
+std::string what_to_do(const Stand& s, const std::string& job) {
+  if (const std::string remedy = remedy_of(s.reason); !remedy.empty()) return remedy;
+  if (!job.empty()) {
+    return "It is bound as soon as " + job + " runs. `scontrol show job " + s.job + "` tells what Slurm thinks.";
+  }
+  if (s.reason == "Unschedulable") {
+    return "Make a node fit, or change the pod: its node selector, affinity, tolerations or size.";
+  }
+  return "A Slurm job is submitted when that is over.";
+}
+
 void judge(const Stand& s, Explanation& out) {
   const std::string job = s.job.empty() ? "" : "Slurm job " + s.job;
   if (s.phase == "Succeeded" || s.phase == "Failed") {
@@ -48,9 +60,7 @@ void judge(const Stand& s, Explanation& out) {
     out.next = "Whoever set the gates removes them.";
   } else if (!s.message.empty()) {
     out.verdict = "The pod waits: " + s.message + ".";
-    out.next = job.empty() ? "A Slurm job is submitted when that is over."
-                           : "It is bound as soon as " + job + " runs. `scontrol show job " + s.job +
-                                 "` tells what Slurm thinks.";
+    out.next = what_to_do(s, job);
   } else {
     out.verdict = "The scheduler has not said anything about the pod yet.";
     out.next = "If this lasts, look at the log of the scheduler.";
@@ -89,40 +99,45 @@ Explanation explain_pod(const json::Value& pod, const json::Value& events) {
   fact("node", s.node);
   fact("waits for", s.reason);
   if (const json::Array* items = json::array_at(events, {"items"})) {
-    std::vector<std::pair<std::string, std::string>> lines;
     for (const json::Value& e : *items) {
       std::string time = text_at(e, {"series", "lastObservedTime"});
       if (time.empty()) time = text_at(e, {"eventTime"});
       if (time.empty()) time = text_at(e, {"deprecatedLastTimestamp"});
-      lines.emplace_back(time, fmt::format("{:<28} {:<20} {}", time, text_at(e, {"reason"}), text_at(e, {"note"})));
+      out.events.push_back({std::move(time), text_at(e, {"reason"}), text_at(e, {"note"})});
     }
-    std::ranges::sort(lines);
-    if (lines.size() > kMaxEvents) lines.erase(lines.begin(), lines.end() - kMaxEvents);
-    for (auto& [time, line] : lines) out.events.push_back(std::move(line));
+    std::ranges::sort(out.events);
+    if (out.events.size() > kMaxEvents) out.events.erase(out.events.begin(), out.events.end() - kMaxEvents);
   }
   return out;
 }
 
-std::string to_text(const Explanation& e, bool colour) {
-  const char* bold = colour ? "\x1b[1m" : "";
-  const char* plain = colour ? "\x1b[0m" : "";
-  std::string text = fmt::format("{}pod {}{}\n{}\n{}\n\n", bold, e.pod, plain, e.verdict, e.next);
-  for (const auto& [name, value] : e.facts) text += fmt::format("  {:<10} {}\n", name, value);
-  if (!e.events.empty()) text += "\nevents\n";
-  for (const std::string& line : e.events) text += "  " + line + "\n";
-  return text;
+std::string to_text(const Explanation& e, bool colours) {
+  const std::string_view bold = colours ? colour::kBold : "";
+  const std::string_view plain = colours ? colour::kPlain : "";
+  std::string text =
+      fmt::format("{}pod {}{}\n{}\n{}\n\n", bold, e.pod, plain, plain_text(e.verdict), plain_text(e.next));
+  for (const auto& [name, value] : e.facts) text += fmt::format("  {:<10} {}\n", name, plain_text(value));
+  if (e.group) text += "\n" + to_text(*e.group, colours);
+  if (e.events.empty()) return text;
+  TextTable table({"TIME", "EVENT", "NOTE"});
+  for (const Explanation::Event& event : e.events) table.add({event.time, event.reason, event.note});
+  return text + "\n" + table.str(colours, "  ");
 }
 
 json::Value to_json(const Explanation& e) {
   json::Object facts;
   for (const auto& [name, value] : e.facts) facts[name] = value;
   json::Array events;
-  for (const std::string& line : e.events) events.emplace_back(line);
-  return json::Object{{"pod", e.pod},
-                      {"verdict", e.verdict},
-                      {"next", e.next},
-                      {"facts", std::move(facts)},
-                      {"events", std::move(events)}};
+  for (const Explanation::Event& event : e.events) {
+    events.push_back(json::Object{{"time", event.time}, {"reason", event.reason}, {"note", event.note}});
+  }
+  json::Object out{{"pod", e.pod},
+                   {"verdict", e.verdict},
+                   {"next", e.next},
+                   {"facts", std::move(facts)},
+                   {"events", std::move(events)}};
+  if (e.group) out["group"] = to_json(*e.group);
+  return out;
 }
 
 }  // namespace bascule::bridge

@@ -1,25 +1,34 @@
 // Where a pod stands between Kubernetes and Slurm, in plain words. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bridge/explain_group.hpp"
 #include "json/value.hpp"
 
 namespace bascule::bridge {
 
 struct Explanation {
+  struct Event {
+    std::string time;  // RFC 3339
+    std::string reason;
+    std::string note;
+    friend auto operator<=>(const Event&, const Event&) = default;
+  };
   std::string pod;                                         // ns/name
   std::string verdict;                                     // one sentence: what is the matter now
   std::string next;                                        // one sentence: what happens next, or what to do
   std::vector<std::pair<std::string, std::string>> facts;  // name and value, in order
-  std::vector<std::string> events;                         // newest last
+  std::vector<Event> events;                               // newest last
+  std::optional<GroupExplanation> group;                   // of a pod of a gang
 };
 
 // `pod` and the EventList (events.k8s.io/v1) as the API server gives them.
 Explanation explain_pod(const json::Value& pod, const json::Value& events);
-std::string to_text(const Explanation& explanation, bool colour);
+std::string to_text(const Explanation& explanation, bool colours);
 json::Value to_json(const Explanation& explanation);
 
 }  // namespace bascule::bridge

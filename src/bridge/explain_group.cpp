@@ -1,0 +1,234 @@
+#include "bridge/explain_group.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "bridge/names.hpp"
+#include "bridge/text_table.hpp"
+
+namespace bascule::bridge {
+
+namespace {
+
+using Member = GroupExplanation::Member;
+
+std::string name_of(const Group& group, const std::vector<PodPtr>& pods) {
+  if (group.kind != GroupKind::kLeaderWorker) return "PodGroup " + group.object.str();
+  std::string name = "LeaderWorkerSet " + group.object.str();
+  if (pods.empty()) return name;
+  const std::string_view index = kube::value_or(pods.front()->meta.labels, names::kLwsGroupIndex);
+  return name + ", group " + (index.empty() ? std::string("?") : std::string(index));
+}
+
+std::string how_joined(GroupKind kind) {
+  switch (kind) {
+    case GroupKind::kWorkload:
+      return "spec.schedulingGroup.podGroupName";
+    case GroupKind::kCoscheduling:
+      return "the label " + std::string(names::kPodGroup);
+    case GroupKind::kLeaderWorker:
+      break;
+  }
+  return "the label " + std::string(names::kLwsName);
+}
+
+bool other_scheduler(const kube::Pod& pod) {
+  return pod.scheduler_name == "default-scheduler" || pod.scheduler_name.empty();
+}
+
+std::string stands(const kube::Pod& pod) {
+  if (pod.phase == kube::PodPhase::kSucceeded) return "done";
+  if (pod.phase == kube::PodPhase::kFailed) return "failed";
+  if (pod.deleting()) return "going";
+  if (other_scheduler(pod)) return "other scheduler";
+  if (pod.bound()) return pod.phase == kube::PodPhase::kRunning ? "runs" : "starts";
+  return pod.scheduling_gates.empty() ? "waits" : "gated";
+}
+
+std::string why(const kube::Pod& pod, const std::string& stand) {
+  if (stand == "waits") return pod.scheduled.status == "False" ? pod.scheduled.message : std::string();
+  if (stand == "other scheduler") return "its schedulerName is " + pod.scheduler_name.str() + ": it does not count";
+  if (stand == "failed") return pod.status_reason;
+  if (stand != "gated") return {};
+  std::string gates = "scheduling gates:";
+  for (const auto& gate : pod.scheduling_gates) gates += " " + gate.str();
+  return gates;
+}
+
+std::string pods_text(std::size_t count) {
+  return count == 1 ? "1 pod" : std::to_string(count) + " pods";
+}
+
+std::string jobs_text(const std::set<std::string>& jobs) {
+  std::string out = jobs.size() == 1 ? "Slurm job " : "the Slurm jobs ";
+  for (const std::string& job : jobs) out += (job == *jobs.begin() ? "" : ", ") + job;
+  return out;
+}
+
+class Judge final {
+ public:
+  Judge(GroupExplanation& out, const Group& group, const Root* root) : out_(out), group_(group), root_(root) {
+    for (const Member& member : out.members) {
+      ++counts_[member.stands];
+      if (member.stands == "waits") {
+        if (!member.job.empty()) waiting_jobs_.insert(member.job);
+        if (reason_.empty()) reason_ = member.why;
+      }
+      if ((member.stands == "runs" || member.stands == "starts") && !member.job.empty()) held_jobs_.insert(member.job);
+    }
+  }
+
+  void run(const std::string& problem) {
+    if (root_ == nullptr) {
+      out_.verdict = "The group cannot be read: " + problem + ".";
+      out_.next = "Its pods wait until it can be: create it, or take " + how_joined(group_.kind) + " from the pods.";
+    } else if (root_->gang && !root_->gang->closed.empty()) {
+      out_.verdict = "The group " + root_->gang->closed + ": none of its pods starts any more.";
+      out_.next = "Make a new group for new pods.";
+    } else if (out_.members.empty()) {
+      out_.verdict = "No pod names the group yet.";
+      out_.next = "It starts when " + pods_text(out_.minimum) + " name it by " + how_joined(group_.kind) + ".";
+    } else if (count("waits") == 0 && count("gated") == 0) {
+      nobody_waits();
+    } else if (out_.present < out_.minimum) {
+      too_few();
+    } else {
+      some_wait();
+    }
+  }
+
+ private:
+  std::size_t count(const char* stand) const {
+    const auto it = counts_.find(stand);
+    return it == counts_.end() ? 0 : it->second;
+  }
+  std::size_t placed() const { return count("runs") + count("starts"); }
+
+  void nobody_waits() {
+    if (placed() == 0) {
+      out_.verdict = "All its pods are over or going.";
+      out_.next = "Slurm's nodes are free, or will be as soon as the pods have really ended.";
+      return;
+    }
+    out_.verdict = fmt::format("{} {} on nodes{}.", pods_text(placed()), placed() == 1 ? "is" : "are",
+                               held_jobs_.empty() ? "" : ", held by " + jobs_text(held_jobs_));
+    out_.next = "They run; they are deleted if their Slurm job ends first.";
+  }
+
+  void too_few() {
+    const std::size_t missing = out_.minimum - out_.present;
+    out_.verdict = fmt::format("{} of the {} pods that must start together {} there.", out_.present, out_.minimum,
+                               out_.present == 1 ? "is" : "are");
+    out_.next = fmt::format("The others wait for {} more; Slurm gets one job for all of them then.", missing);
+    if (count("gated") > 0) {
+      out_.next +=
+          " " + pods_text(count("gated")) + " would count without scheduling gates: whoever set them removes them.";
+    }
+    if (count("other scheduler") > 0) {
+      const bool one = count("other scheduler") == 1;
+      out_.next += " " + pods_text(count("other scheduler")) +
+                   (one ? " belongs to another scheduler and does not count."
+                        : " belong to another scheduler and do not count.");
+    }
+  }
+
+  void some_wait() {
+    const std::size_t waiting = count("waits");
+    out_.verdict = fmt::format("{} pods are there, {} must start together; ", out_.present, out_.minimum);
+    if (placed() > 0) out_.verdict += fmt::format("{} have nodes, ", placed());
+    out_.verdict += fmt::format("{} {}", waiting, waiting == 1 ? "waits" : "wait");
+    if (count("gated") > 0) out_.verdict += fmt::format(", {} gated", count("gated"));
+    out_.verdict += reason_.empty() ? "." : ": " + reason_ + ".";
+    if (waiting == 0) {
+      out_.next = "Whoever set the scheduling gates removes them.";
+    } else if (waiting_jobs_.empty()) {
+      out_.next = "A Slurm job for those who wait is submitted when that is over.";
+    } else if (placed() > 0) {
+      out_.next = "Those who wait are bound as soon as " + jobs_text(waiting_jobs_) + " has nodes for them.";
+    } else {
+      out_.next = "All are bound at once as soon as " + jobs_text(waiting_jobs_) + " runs. `scontrol show job " +
+                  *waiting_jobs_.begin() + "` tells what Slurm thinks.";
+    }
+  }
+
+  GroupExplanation& out_;
+  const Group& group_;
+  const Root* root_;
+  std::map<std::string, std::size_t> counts_;
+  std::set<std::string> waiting_jobs_;
+  std::set<std::string> held_jobs_;
+  std::string reason_;
+};
+
+}  // namespace
+
+GroupExplanation explain_group(const Group& group, const std::variant<Root, std::string>& root,
+                               std::vector<PodPtr> pods) {
+  sort_by_rank(pods);
+  GroupExplanation out;
+  out.group = name_of(group, pods);
+  for (const PodPtr& pod : pods) {
+    const JobId job = label_of(*pod);
+    const std::string stand = stands(*pod);
+    out.members.push_back({pod->meta.key.name, stand, job ? job.str() : "", pod->node_name.str(), why(*pod, stand)});
+    if (stand == "runs" || stand == "starts" || stand == "waits" || stand == "done") ++out.present;
+  }
+  const Root* known = std::get_if<Root>(&root);
+  if (known != nullptr) out.minimum = known->gang ? known->gang->minimum : 1;
+  Judge(out, group, known).run(known == nullptr ? std::get<std::string>(root) : std::string());
+  return out;
+}
+
+std::string to_text(const GroupExplanation& e, bool colours) {
+  const std::string_view bold = colours ? colour::kBold : "";
+  const std::string_view plain = colours ? colour::kPlain : "";
+  std::string text = fmt::format("{}{}{}\n{}\n{}\n", bold, e.group, plain, plain_text(e.verdict), plain_text(e.next));
+  if (e.members.empty()) return text;
+  TextTable table({"POD", "STANDS", "SLURM JOB", "NODE", "WHY"});
+  for (const Member& m : e.members) {
+    const std::string_view paint = m.stands == "runs" || m.stands == "starts"   ? colour::kGreen
+                                   : m.stands == "waits" || m.stands == "gated" ? colour::kYellow
+                                   : m.stands == "failed"                       ? colour::kRed
+                                                                                : std::string_view();
+    // What all say is said once, above.
+    const bool said = !m.why.empty() && e.verdict.find(m.why) != std::string::npos;
+    table.add({m.pod, {m.stands, paint}, m.job, m.node, said ? "as above" : m.why});
+  }
+  return text + "\n" + table.str(colours, "  ");
+}
+
+json::Value to_json(const GroupExplanation& e) {
+  json::Array members;
+  for (const Member& m : e.members) {
+    members.push_back(
+        json::Object{{"pod", m.pod}, {"stands", m.stands}, {"job", m.job}, {"node", m.node}, {"why", m.why}});
+  }
+  return json::Object{{"group", e.group},     {"minimum", e.minimum}, {"present", e.present},
+                      {"verdict", e.verdict}, {"next", e.next},       {"members", std::move(members)}};
+}
+
+std::string remedy_of(std::string_view reason) {
+  static const std::map<std::string_view, std::string_view> remedies{
+      {"InvalidRequest",
+       "Correct what the sentence names on the object whose annotations count (the Job, the group, "
+       "or the pod itself)."},
+      {"SlurmRefused",
+       "It is tried again, ever less often. Correct account, partition, QOS or size if Slurm's words "
+       "are about them."},
+      {"SlurmUnreachable", "It goes on as soon as Slurm answers: `scontrol ping`, then the log of slurmrestd."},
+      {"SlurmUnknown", "It goes on as soon as Slurm's tables are known again; nothing is guessed until then."},
+      {"SubmitInDoubt", "Nothing to do: within half a minute it is known, and a second job is never submitted."},
+      {"GangClosed", "Make a new group for new pods."},
+      {"OwnerUnknown", "Create the object that is named, or correct the pod's owner or group."},
+      {"NodeRefused",
+       "The job is given back after 30 seconds and the pod waits for another; see to the node, or "
+       "cordon it."},
+      {"SlurmJobEnded", "A new job is submitted in a moment. If it keeps ending, `sacct -j ID` tells why."}};
+  const auto it = remedies.find(reason);
+  return it == remedies.end() ? std::string() : std::string(it->second);
+}
+
+}  // namespace bascule::bridge
