@@ -64,9 +64,9 @@ int run_explain(const ExplainOptions& options) {
                      "\"; -n chooses the namespace");
   }
   net::IoLoop loop;
-  kube::Connection connection(loop, kube::load_config({options.kubeconfig, options.context}),
+  kube::Connection connection(loop, kube::load_config({options.kube.kubeconfig, options.kube.context}),
                               {.user_agent = "bascule-explain/" BASCULE_VERSION});
-  const NamespacedName key{options.ns.empty() ? connection.default_namespace() : options.ns, name};
+  const NamespacedName key{options.kube.ns.empty() ? connection.default_namespace() : options.kube.ns, name};
   run_to_end(loop, explain(connection.client(), subject, key, options.output == "json"));
   return 0;
 }

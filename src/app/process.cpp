@@ -8,7 +8,6 @@
 
 #include "base/log.hpp"
 #include "kube/lease.hpp"
-#include "net/client.hpp"
 #include "runtime/client_metrics.hpp"
 #include "runtime/process_metrics.hpp"
 
@@ -140,25 +139,15 @@ kube::Client& Process::kube() {
 slurm::Client& Process::slurm(const std::string& url) {
   const std::string file = environment("SLURM_JWT_FILE", "");
   if (file.empty()) throw UsageError("SLURM_JWT_FILE is not set: expected the path of a file with a Slurm token");
-  net::ClientOptions http;
-  try {
-    http.url = net::parse_url(url);
-  } catch (const std::invalid_argument& error) {
-    throw UsageError("slurmRestApi: " + std::string(error.what()));
-  }
-  // slurmrestd serves a request a thread, and has four by default.
-  http.max_connections = 8;
   slurm::ClientOptions client;
   client.token = slurm::file_token(file);
-  client.path_prefix = http.url.path;
   client.report = [this](std::string_view operation, int http_code, std::int32_t, Duration took) {
     metrics_.observe(kSlurmSeconds, "Latency of requests to slurmrestd",
                      {{"operation", std::string(operation)}, {"code", code_text(http_code)}}, seconds(took),
                      runtime::latency_buckets());
   };
-  slurm_transport_ = net::make_client(loop_, std::move(http));
-  slurm_ = std::make_unique<slurm::Client>(loop_, *slurm_transport_, std::move(client));
-  return *slurm_;
+  slurm_ = std::make_unique<SlurmConnection>(loop_, url, "slurmRestApi", std::move(client));
+  return slurm_->client();
 }
 
 int Process::run(const std::string& lease, bool elect, std::vector<runtime::NamedCheck> ready,

@@ -4,11 +4,11 @@
 
 #include <functional>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "app/options.hpp"
+#include "app/slurm_connection.hpp"
 #include "base/async.hpp"
 #include "kube/config.hpp"
 #include "net/io_loop.hpp"
@@ -16,14 +16,8 @@
 #include "runtime/health.hpp"
 #include "runtime/manager.hpp"
 #include "runtime/metrics.hpp"
-#include "slurm/client.hpp"
 
 namespace bascule::app {
-
-// A mistake of whoever started us: printed as it is, exit 2.
-struct UsageError final : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 class Process final {
  public:
@@ -60,8 +54,7 @@ class Process final {
   runtime::Metrics metrics_;
   std::shared_ptr<void> process_metrics_;
   std::unique_ptr<kube::Connection> connection_;
-  std::unique_ptr<net::Transport> slurm_transport_;
-  std::unique_ptr<slurm::Client> slurm_;
+  std::unique_ptr<SlurmConnection> slurm_;
   std::stop_source stop_;
   int status_ = 0;
 };

@@ -15,14 +15,6 @@ namespace {
 
 using Member = GroupExplanation::Member;
 
-std::string name_of(const Group& group, const std::vector<PodPtr>& pods) {
-  if (group.kind != GroupKind::kLeaderWorker) return "PodGroup " + group.object.str();
-  std::string name = "LeaderWorkerSet " + group.object.str();
-  if (pods.empty()) return name;
-  const std::string_view index = kube::value_or(pods.front()->meta.labels, names::kLwsGroupIndex);
-  return name + ", group " + (index.empty() ? std::string("?") : std::string(index));
-}
-
 std::string how_joined(GroupKind kind) {
   switch (kind) {
     case GroupKind::kWorkload:
@@ -169,7 +161,7 @@ GroupExplanation explain_group(const Group& group, const std::variant<Root, std:
                                std::vector<PodPtr> pods) {
   sort_by_rank(pods);
   GroupExplanation out;
-  out.group = name_of(group, pods);
+  out.group = name_of_group(group, pods.empty() ? nullptr : pods.front());
   for (const PodPtr& pod : pods) {
     const JobId job = label_of(*pod);
     const std::string stand = stands(*pod);
@@ -208,6 +200,14 @@ json::Value to_json(const GroupExplanation& e) {
   }
   return json::Object{{"group", e.group},     {"minimum", e.minimum}, {"present", e.present},
                       {"verdict", e.verdict}, {"next", e.next},       {"members", std::move(members)}};
+}
+
+std::string name_of_group(const Group& group, const PodPtr& member) {
+  if (group.kind != GroupKind::kLeaderWorker) return "PodGroup " + group.object.str();
+  std::string name = "LeaderWorkerSet " + group.object.str();
+  if (member == nullptr) return name;
+  const std::string_view index = kube::value_or(member->meta.labels, names::kLwsGroupIndex);
+  return name + ", group " + (index.empty() ? std::string("?") : std::string(index));
 }
 
 std::string remedy_of(std::string_view reason) {

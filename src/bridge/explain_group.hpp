@@ -34,6 +34,9 @@ GroupExplanation explain_group(const Group& group, const std::variant<Root, std:
 std::string to_text(const GroupExplanation& explanation, bool colours);
 json::Value to_json(const GroupExplanation& explanation);
 
+// "PodGroup ns/name", "LeaderWorkerSet ns/name, group 0" by one of its pods, which may be null.
+std::string name_of_group(const Group& group, const PodPtr& member);
+
 // What to do about a condition of ours (Waiting::reason); empty: nothing but wait.
 std::string remedy_of(std::string_view reason);
 

@@ -1,0 +1,165 @@
+#include "app/command_line.hpp"
+
+#include <CLI/CLI.hpp>
+
+namespace bascule::app {
+
+namespace {
+
+CLI::Option* file_flag(CLI::App& command, const std::string& names, std::string& to, const std::string& help) {
+  return command.add_option(names, to, help)->type_name("FILE");
+}
+
+void output_flag(CLI::App& command, std::string& to, const std::vector<std::string>& words) {
+  command.add_option("-o,--output", to, "how it is written")
+      ->type_name("FORMAT")
+      ->capture_default_str()
+      ->check(CLI::IsMember(words));
+}
+
+void kube_flags(CLI::App& command, KubeOptions& o, const std::string& ns_help) {
+  command.add_option("-n,--namespace", o.ns, ns_help)->type_name("NAMESPACE");
+  file_flag(command, "--kubeconfig", o.kubeconfig, "kubeconfig file; default KUBECONFIG, ~/.kube/config");
+  command.add_option("--context", o.context, "context of the kubeconfig")->type_name("NAME");
+}
+
+CLI::App& serving(CLI::App& app, const std::string& name, const std::string& help, ServeOptions& o) {
+  CLI::App& command = *app.add_subcommand(name, help);
+  file_flag(command, "--config", o.config, "configuration file of the bridge")->capture_default_str();
+  file_flag(command, "--kubeconfig", o.kubeconfig,
+            "kubeconfig file; default KUBECONFIG, the pod's service account, ~/.kube/config");
+  command.add_option("--metrics-bind-address", o.metrics_address, "HOST:PORT of /metrics, 0 for none")
+      ->capture_default_str();
+  command.add_option("--health-probe-bind-address", o.health_address, "HOST:PORT of /healthz and /readyz")
+      ->capture_default_str();
+  command.add_option("--zap-log-level", o.log_level, "debug, info, warning, error, or a number: above 0 is debug")
+      ->capture_default_str();
+  command.add_option("--zap-encoder", o.log_format, "json or console")->capture_default_str();
+  return command;
+}
+
+void election_flag(CLI::App& command, ServeOptions& o) {
+  command.add_flag("--leader-elect,!--no-leader-elect", o.leader_elect,
+                   "work only while holding the lease, so that several may run");
+}
+
+void workers_flag(CLI::App& command, const std::string& name, unsigned& to, const std::string& help) {
+  command.add_option(name, to, help)->capture_default_str()->check(CLI::Range(1, 1000));
+}
+
+void add_scheduler(CLI::App& app, ServeOptions& o) {
+  CLI::App& command = serving(app, "scheduler", "give pods to Slurm and bind them where Slurm says", o);
+  election_flag(command, o);
+  command.footer(
+      "Examples:\n"
+      "  SLURM_JWT_FILE=token bascule scheduler --config bridge.yaml     outside the cluster, with your kubeconfig\n"
+      "  bascule scheduler --leader-elect --zap-log-level debug          one of several, and talkative");
+}
+
+void add_controllers(CLI::App& app, ServeOptions& o) {
+  CLI::App& command = serving(app, "controllers", "keep nodes, pods and Slurm jobs honest with each other", o);
+  election_flag(command, o);
+  workers_flag(command, "--node-workers", o.node_workers, "nodes worked on at once");
+  workers_flag(command, "--pod-workers", o.pod_workers, "pods worked on at once");
+  command.footer(
+      "Examples:\n"
+      "  SLURM_JWT_FILE=token bascule controllers --config bridge.yaml   outside the cluster, with your kubeconfig\n"
+      "  bascule controllers --leader-elect --node-workers 4             one of several, gentle to Slurm");
+}
+
+void add_admission(CLI::App& app, ServeOptions& o) {
+  CLI::App& command = serving(app, "admission", "serve the admission webhook for pods", o);
+  command.add_option("--webhook-bind-address", o.webhook_address, "HOST:PORT of the webhook")->capture_default_str();
+  command.add_option("--cert-dir", o.certificate_directory, "directory with tls.crt and tls.key, read again on change")
+      ->type_name("DIR")
+      ->capture_default_str();
+  command.footer(
+      "Examples:\n"
+      "  bascule admission --config bridge.yaml --cert-dir ./certs       with tls.crt and tls.key of ./certs\n"
+      "  bascule admission --webhook-bind-address 127.0.0.1:9443         reachable from this machine only");
+}
+
+void add_explain(CLI::App& app, ExplainOptions& o) {
+  CLI::App& command = *app.add_subcommand("explain", "say where a pod or a gang stands, why, and what to do");
+  command.add_option("object", o.object, "what to explain")->type_name("pod/NAME|podgroup/NAME|lws/NAME")->required();
+  kube_flags(command, o.kube, "namespace; default that of the context");
+  output_flag(command, o.output, {"text", "json"});
+  command.footer(
+      "Examples:\n"
+      "  bascule explain pod/train-0 -n slurm-bridge      one pod, and its gang if it has one\n"
+      "  bascule explain podgroup/ring -n ml              all members of a gang\n"
+      "  bascule explain lws/serve -n ml -o json          every group of a LeaderWorkerSet, for a script");
+}
+
+void add_queue(CLI::App& app, QueueOptions& o) {
+  CLI::App& command = *app.add_subcommand("queue", "list pods beside native Slurm jobs, in Slurm's order");
+  kube_flags(command, o.kube, "only jobs of pods in this namespace");
+  command.add_flag("-A,--all-namespaces", o.all_namespaces,
+                   "waiting pods of all namespaces; else those of the context's namespace");
+  command.add_option("-p,--partition", o.partition, "only jobs of this partition")->type_name("PARTITION");
+  output_flag(command, o.output, {"table", "wide", "json"});
+  file_flag(command, "--config", o.config,
+            "configuration file of the bridge; default /etc/slurm-bridge/config.yaml where it is");
+  command.add_option("--slurm-url", o.slurm_url, "URL of slurmrestd; default that of the configuration")
+      ->type_name("URL")
+      ->envname("BASCULE_SLURM_URL");
+  command.footer(
+      "The token is SLURM_JWT, as `export $(scontrol token)` sets it, or the file SLURM_JWT_FILE names.\n"
+      "Examples:\n"
+      "  bascule queue --slurm-url http://slurmrestd:6820             everything, running jobs first\n"
+      "  bascule queue -n ml -o wide                                  the pods of one namespace, nothing cut\n"
+      "  bascule queue -A -p gpu -o json | jq '.queue[].job'          for a script");
+}
+
+void add_simulate(CLI::App& app, SimulateOptions& o) {
+  CLI::App& command =
+      *app.add_subcommand("simulate", "decide offline: from a file of cluster state, what the scheduler would do");
+  command
+      .add_option("state", o.file, "JSON or YAML: objects of Kubernetes, jobs and nodes of Slurm; - is standard input")
+      ->type_name("FILE")
+      ->required();
+  file_flag(command, "--config", o.config, "configuration file of the bridge, instead of the file's own");
+  output_flag(command, o.output, {"table", "json"});
+  command.footer(
+      "Nothing is contacted and nothing is changed. docs/simulate.md describes the file and how to collect one.\n"
+      "Examples:\n"
+      "  bascule simulate docs/examples/state.json         each decision and its reason\n"
+      "  bascule simulate state.json -o json | jq '.decisions[] | select(.decision == \"wait\")'");
+}
+
+void add_completion(CLI::App& app, CompletionOptions& o) {
+  CLI::App& command = *app.add_subcommand("completion", "print a shell's completion script");
+  command.add_option("shell", o.shell, "for which shell")
+      ->type_name("SHELL")
+      ->required()
+      ->check(CLI::IsMember(std::vector<std::string>{"bash", "zsh", "fish"}));
+  command.footer(
+      "Examples:\n"
+      "  source <(bascule completion bash)                                       for this shell\n"
+      "  bascule completion zsh > \"${fpath[1]}/_bascule\"                         for every zsh\n"
+      "  bascule completion fish > ~/.config/fish/completions/bascule.fish       for every fish");
+}
+
+}  // namespace
+
+std::shared_ptr<CLI::App> make_command_line(Options& options) {
+  auto app = std::make_shared<CLI::App>("Bascule joins two schedulers, Kubernetes and Slurm, into one machine room.",
+                                        "bascule");
+  app->set_version_flag("--version", BASCULE_VERSION);
+  app->require_subcommand(1);
+  add_explain(*app, options.explain);
+  add_queue(*app, options.queue);
+  add_simulate(*app, options.simulate);
+  add_scheduler(*app, options.serve);
+  add_controllers(*app, options.serve);
+  add_admission(*app, options.serve);
+  add_completion(*app, options.completion);
+  app->footer(
+      "Examples:\n"
+      "  bascule explain pod/train-0 -n slurm-bridge     where the pod stands, and why\n"
+      "  bascule queue                                   pods beside native Slurm jobs\n"
+      "  bascule COMMAND --help                          the flags of a command, and examples");
+  return app;
+}
+
+}  // namespace bascule::app

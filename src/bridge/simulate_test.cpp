@@ -1,0 +1,151 @@
+#include "bridge/simulate.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "bridge/names.hpp"
+
+namespace bascule::bridge {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string file(const std::string& name) {
+  std::ifstream in(std::string(BASCULE_SOURCE_DIR) + "/" + name);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+struct SimulateTest : ::testing::Test {
+  Simulation run(std::string_view text) { return simulate(read_state(text, {}, interner), interner); }
+  std::string fault(std::string_view text) {
+    try {
+      run(text);
+    } catch (const StateFault& error) {
+      return error.what();
+    }
+    return "no fault";
+  }
+  // "decision pod,pod why" of each.
+  static std::vector<std::string> lines(const Simulation& simulation) {
+    std::vector<std::string> out;
+    for (const Decision& d : simulation.decisions) out.push_back(d.decision + " " + d.unit + " " + d.reason);
+    return out;
+  }
+  json::Interner interner;
+};
+
+constexpr const char* kPod = R"({"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"ml","name":"a","uid":"u-a"},
+  "spec":{"schedulerName":"slurm-bridge-scheduler","containers":[]},"status":{"phase":"Pending"}})";
+constexpr const char* kNode =
+    R"({"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"},"status":{"allocatable":{"cpu":"8","pods":"9"}}})";
+constexpr const char* kSlurm = R"({"jobs":{"jobs":[]},"nodes":[{"name":"n1","state":["IDLE"],"partitions":["p"]}]})";
+
+std::string state(const std::string& objects, const std::string& slurm = kSlurm) {
+  return R"({"time":"2026-01-31T12:00:00Z","cluster":"c","objects":)" + objects + R"(,"slurm":)" + slurm + "}";
+}
+
+// `bascule simulate docs/examples/state.json` prints docs/examples/state.txt.
+TEST_F(SimulateTest, TheDocumentedExample) {
+  const Simulation simulation = run(file("docs/examples/state.json"));
+  EXPECT_EQ(to_text(simulation, false), file("docs/examples/state.txt"));
+  EXPECT_EQ(simulation.self.cluster, "c1");
+}
+
+TEST_F(SimulateTest, JsonCarriesTheRequest) {
+  const json::Value value = to_json(run(file("docs/examples/state.json")));
+  const json::Array& decisions = value.at("decisions").as_array();
+  const auto submit = std::ranges::find_if(
+      decisions, [](const json::Value& d) { return json::string_at(d, {"decision"}) == "submit"; });
+  ASSERT_NE(submit, decisions.end());
+  EXPECT_EQ(json::string_at(*submit, {"request", "account"}), "physics");
+  EXPECT_EQ(json::string_at(*submit, {"unit"}), "pod ml/train-0");
+}
+
+TEST_F(SimulateTest, SubmitsWhatNobodyStandsFor) {
+  EXPECT_THAT(lines(run(state("[" + std::string(kPod) + "," + kNode + "]"))), ElementsAre("submit pod ml/a "));
+}
+
+// Unknown is unknown: a file without Slurm's jobs is not a Slurm without jobs.
+TEST_F(SimulateTest, NothingIsDecidedFromWhatTheFileDoesNotSay) {
+  EXPECT_THAT(lines(run(state("[" + std::string(kPod) + "]", "{}"))), ElementsAre("wait pod ml/a SlurmUnknown"));
+  EXPECT_THAT(lines(run(state("[" + std::string(kPod) + "]", R"({"jobs":[]})"))),
+              ElementsAre("wait pod ml/a SlurmUnknown"));
+}
+
+TEST_F(SimulateTest, ListsOfKubectlAndOfTheApi) {
+  const std::string list = R"({"apiVersion":"v1","kind":"List","items":[)" + std::string(kNode) + "]}";
+  const std::string typed = R"({"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"namespace":"ml","name":"a",
+    "uid":"u-a"},"spec":{"schedulerName":"slurm-bridge-scheduler","containers":[]}}]})";
+  EXPECT_THAT(lines(run(state("[" + list + "," + typed + "]"))), ElementsAre("submit pod ml/a "));
+  EXPECT_THAT(lines(run(state(typed))), ElementsAre("wait pod ml/a Unschedulable"));
+}
+
+TEST_F(SimulateTest, AnOwnerThatTheFileLacks) {
+  const std::string owned =
+      R"({"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"ml","name":"a","uid":"u-a","labels":
+      {"scheduling.x-k8s.io/pod-group":"ring"}},"spec":{"schedulerName":"slurm-bridge-scheduler","containers":[]}})";
+  const Simulation simulation = run(state("[" + owned + "]"));
+  EXPECT_THAT(lines(simulation), ElementsAre("wait PodGroup ml/ring OwnerUnknown"));
+  EXPECT_THAT(simulation.decisions[0].why, HasSubstr("does not exist"));
+}
+
+// A bind takes its room from the units after it.
+TEST_F(SimulateTest, OneNodeIsNotFilledTwice) {
+  std::string pods;
+  std::string jobs;
+  for (const char* id : {"1", "2"}) {
+    pods += fmt::format(R"({{"apiVersion":"v1","kind":"Pod","metadata":{{"namespace":"ml","name":"p{0}","uid":"u{0}"}},
+      "spec":{{"schedulerName":"slurm-bridge-scheduler","containers":[{{"name":"m","resources":{{"requests":{{"cpu":"5"}}
+      }}}}]}}}},)",
+                        id);
+    jobs += fmt::format(R"({}{{"job_id":{},"job_state":["RUNNING"],"nodes":"n1","flags":["EXTERNAL_JOB"],
+      "admin_comment":"{{\"pods\":[\"ml/p{}\"],\"bascule\":{{\"v\":1,\"bridge\":\"slurm-bridge-scheduler\",
+      \"cluster\":\"c\",\"unit\":\"u{}\",\"spec\":\"0\",\"uids\":[\"u{}\"]}}}}"}})",
+                        jobs.empty() ? "" : ",", id, id, id, id);
+    std::erase(jobs, '\n');
+  }
+  const Simulation simulation =
+      run(state("[" + pods + kNode + "]", R"({"jobs":[)" + jobs + R"(],"nodes":[{"name":"n1","partitions":["p"]}]})"));
+  EXPECT_THAT(lines(simulation),
+              ElementsAre("mark pod ml/p1 ", "bind pod ml/p1 ", "mark pod ml/p2 ", "wait pod ml/p2 NodeRefused"));
+}
+
+TEST_F(SimulateTest, FaultsNameThePlace) {
+  EXPECT_THAT(fault("no: [state"), HasSubstr("neither JSON nor YAML"));
+  EXPECT_THAT(fault("[]"), HasSubstr("expected objects and slurm"));
+  EXPECT_THAT(fault(R"({"pods":[]})"), HasSubstr("unknown key \"pods\"; expected are time, config"));
+  EXPECT_THAT(fault(R"({"slurm":{"job":[]}})"), HasSubstr("slurm: unknown key \"job\""));
+  EXPECT_THAT(fault(R"({"time":"noon"})"), HasSubstr("time: expected a time like"));
+  EXPECT_THAT(fault(R"({"objects":[{"kind":"Pod"}]})"), HasSubstr("objects[0] has no kind or no metadata.name"));
+  EXPECT_THAT(fault(R"({"objects":[7]})"), HasSubstr("objects[0] is no object of Kubernetes"));
+  EXPECT_THAT(fault(R"({"objects":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}]})"),
+              HasSubstr("objects[0] is a Pod without metadata.uid"));
+  EXPECT_THAT(fault(state("[" + std::string(kPod) + "," + kPod + "]")), HasSubstr("u-a came before"));
+  EXPECT_THAT(fault(R"({"slurm":{"jobs":[{"name":"x"}]}})"), HasSubstr("slurm.jobs: "));
+  EXPECT_THAT(fault(R"({"slurm":{"nodes":{}}})"), HasSubstr("slurm.nodes: expected slurmrestd's answer"));
+  EXPECT_THAT(fault(R"({"objects":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","uid":"u"},"spec":3}]})"),
+              HasSubstr("objects[0], Pod \"a\": "));
+  EXPECT_THROW(run(R"({"config":{"partitoin":"p"}})"), ConfigFaults);
+}
+
+TEST_F(SimulateTest, YamlIsReadToo) {
+  EXPECT_THAT(lines(run("objects: []\nslurm: {jobs: [], nodes: []}\n")), ElementsAre());
+}
+
+// The cluster's name is taken from evidence only: a record that names a pod by its UID.
+TEST_F(SimulateTest, TheClusterIsKnownByItsRecords) {
+  const std::string job = R"({"job_id":7,"job_state":["PENDING"],"flags":["EXTERNAL_JOB"],"admin_comment":
+    "{\"pods\":[\"ml/a\"],\"bascule\":{\"v\":1,\"bridge\":\"slurm-bridge-scheduler\",\"cluster\":\"far\",\"unit\":\"u-a\",\"spec\":\"0\",\"uids\":[\"u-a\"]}}"})";
+  const std::string text = R"({"objects":[)" + std::string(kPod) + R"(],"slurm":{"jobs":[)" + job + R"(],"nodes":[]}})";
+  const Simulation simulation = run(text);
+  EXPECT_EQ(simulation.self.cluster, "far");
+  EXPECT_EQ(simulation.decisions.at(0).job, JobId{7});
+}
+
+}  // namespace
+}  // namespace bascule::bridge
