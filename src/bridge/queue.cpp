@@ -138,7 +138,7 @@ std::vector<QueueRow> make_queue(const std::vector<slurm::Job>& jobs, const std:
     if (const auto known = labelled.find(job->id); known != labelled.end()) {
       sort_by_rank(known->second);
       row.pods = names_of(known->second);
-    } else if (const auto record = parse_record(job->admin_comment); record && job->external) {
+    } else if (const auto record = parse_record(job->admin_comment); record && (job->external || !record->legacy)) {
       row.pods = record->pods;
     }
     // A job of the bridge asks for a node a pod.
