@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const bridge::ClusterState state = bridge::read_state(text, {}, interner);
     const bridge::Simulation simulation = bridge::simulate(state, interner);
-    for (const bridge::Decision& decision : simulation.decisions) {
+    for (const bridge::SimulatedStep& decision : simulation.decisions) {
       BASCULE_CHECK(!decision.why.empty() && !decision.unit.empty(), "a decision says what it is about and why");
     }
     BASCULE_CHECK(!bridge::to_text(simulation, false).empty(), "there is something to print");

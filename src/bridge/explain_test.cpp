@@ -98,9 +98,11 @@ TEST_F(ExplainTest, EveryReasonSaysWhatToDo) {
       {"SubmitInDoubt", "Nothing to do"},        {"OwnerUnknown", "Create the object"},
       {"SlurmUnknown", "nothing is guessed"},    {"SlurmJobEnded", "sacct"},
       {"InsufficientPods", "when that is over"}, {"NodeRefused", "see to the node"}};
+  int number = 0;
   for (const auto& [reason, remedy] : expected) {
-    add(pod(std::string("p-") + reason, {.reason = reason, .message = "a sentence"}));
-    EXPECT_THAT(explain(std::string("p-") + reason).next, HasSubstr(remedy)) << reason;
+    const std::string name = "p-" + std::to_string(++number);
+    add(pod(name, {.reason = reason, .message = "a sentence"}));
+    EXPECT_THAT(explain(name).next, HasSubstr(remedy)) << reason;
   }
 }
 
@@ -227,7 +229,6 @@ TEST_F(ExplainTest, AClosedGroupAndOneThatIsNotThere) {
   } catch (const NothingToExplain& error) {
     EXPECT_THAT(error.what(), HasSubstr("no pod of namespace ml names the group nowhere"));
     EXPECT_THAT(error.what(), HasSubstr("does not exist"));
-    EXPECT_THAT(error.what(), HasSubstr("this cluster does not serve that kind"));
   }
 }
 

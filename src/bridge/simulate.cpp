@@ -102,7 +102,7 @@ class Simulator final {
   }
 
  private:
-  void add(Decision decision) {
+  void add(SimulatedStep decision) {
     decision.unit = unit_name_;
     out_.decisions.push_back(std::move(decision));
   }
@@ -260,13 +260,13 @@ class Simulator final {
   Simulation out_;
 };
 
-std::string_view paint_of(const Decision& decision) {
+std::string_view paint_of(const SimulatedStep& decision) {
   if (decision.decision == "wait") return colour::kYellow;
   if (decision.decision == "cancel") return colour::kRed;
   return decision.decision == "none" ? std::string_view() : colour::kGreen;
 }
 
-std::string pods_text(const Decision& decision) {
+std::string pods_text(const SimulatedStep& decision) {
   if (decision.pods.empty()) return {};
   std::string text = decision.pods.front().name;
   if (decision.pods.size() > 1) text += fmt::format(" +{}", decision.pods.size() - 1);
@@ -281,7 +281,7 @@ Simulation simulate(const ClusterState& state, json::Interner& interner) {
 
 std::string to_text(const Simulation& simulation, bool colours) {
   TextTable table({"UNIT", "DECISION", "PODS", "JOB", "NODE", "WHY"});
-  for (const Decision& d : simulation.decisions) {
+  for (const SimulatedStep& d : simulation.decisions) {
     table.add({d.unit,
                {d.decision, paint_of(d)},
                pods_text(d),
@@ -301,7 +301,7 @@ std::string to_text(const Simulation& simulation, bool colours) {
 
 json::Value to_json(const Simulation& simulation) {
   json::Array decisions;
-  for (const Decision& d : simulation.decisions) {
+  for (const SimulatedStep& d : simulation.decisions) {
     json::Array pods;
     for (const NamespacedName& pod : d.pods) pods.push_back(json::Object{{"namespace", pod.ns}, {"name", pod.name}});
     json::Object object{{"unit", d.unit}, {"decision", d.decision}, {"pods", std::move(pods)}, {"why", d.why}};

@@ -9,7 +9,7 @@
 
 namespace bascule::bridge {
 
-struct Decision {
+struct SimulatedStep {
   std::string unit;      // "pod ns/name", "PodGroup ns/name"
   std::string decision;  // submit, update, cancel, mark, bind, wait; none: nothing to do
   std::vector<NamespacedName> pods;
@@ -23,8 +23,8 @@ struct Decision {
 struct Simulation {
   WallTime time{};
   Identity self;
-  std::size_t foreign_pods = 0;     // of other schedulers; passed over
-  std::vector<Decision> decisions;  // by unit, in the order they would be made
+  std::size_t foreign_pods = 0;          // of other schedulers; passed over
+  std::vector<SimulatedStep> decisions;  // by unit, in the order they would be made
 };
 
 // Each unit is planned as if this were the first look at it; a bind takes its room on the node from the units after it.

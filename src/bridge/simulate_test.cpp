@@ -33,7 +33,7 @@ struct SimulateTest : ::testing::Test {
   // "decision pod,pod why" of each.
   static std::vector<std::string> lines(const Simulation& simulation) {
     std::vector<std::string> out;
-    for (const Decision& d : simulation.decisions) out.push_back(d.decision + " " + d.unit + " " + d.reason);
+    for (const SimulatedStep& d : simulation.decisions) out.push_back(d.decision + " " + d.unit + " " + d.reason);
     return out;
   }
   json::Interner interner;

@@ -20,7 +20,9 @@ TEST(TextTableTest, ColoursDoNotMoveColumns) {
   EXPECT_EQ(table.str(true), "\x1b[1mA\x1b[0m  \x1b[1mB\x1b[0m\n\x1b[32mx\x1b[0m  y\n");
 }
 TEST(TextTableTest, NobodysNameCommandsTheTerminal) {
-  EXPECT_EQ(plain_text("a\x1b[2Jb\nc\x7f\xc2\x9b!"), "a?[2Jb?c??!");
+  EXPECT_EQ(plain_text("a\x1b[2Jb\nc\x7f\xc2\x9b!"),
+            "a?[2Jb?c?"
+            "?!");
   EXPECT_EQ(plain_text("é \xc2\xa0 …"), "é \xc2\xa0 …");
 }
 TEST(TextTableTest, LongTextsAreCutAtCharacters) {
