@@ -1,0 +1,137 @@
+// Rules for a NodeSet. Source: slurmd(8), --conf; slurm.conf(5), node parameters; Kubernetes, names of pods.
+#include <algorithm>
+
+#include "base/duration.hpp"
+#include "operator/api/derived.hpp"
+#include "operator/api/names.hpp"
+#include "operator/config/node_conf.hpp"
+#include "operator/webhook/common_rules.hpp"
+
+namespace bascule::op {
+
+namespace {
+
+constexpr std::size_t kMaxHostname = 63;
+
+bool is_daemon_set(const json::Value& object) {
+  return json::string_at(object, {"spec", "scalingMode"}) == "DaemonSet";
+}
+
+// What is no number and no percentage is refused when the object is read.
+void max_unavailable_rule(const json::Value& object, Findings& findings) {
+  const json::Value* given = json::find(object, {"spec", "updateStrategy", "rollingUpdate", "maxUnavailable"});
+  if (given == nullptr) return;
+  const auto* text = given->if_string();
+  const bool zero = text == nullptr ? json::int_at(*given, {}) == 0
+                                    : json::view(*text).ends_with('%') && text->find_first_not_of("0%") == text->npos;
+  if (zero) {
+    findings.fault("spec.updateStrategy.rollingUpdate.maxUnavailable",
+                   "is {} and would never update a node; use at least 1 or 1%, or updateStrategy.type OnDelete",
+                   text == nullptr ? "0" : std::string(json::view(*text)));
+  }
+}
+
+void schedule_rule(const json::Value& object, Findings& findings) {
+  const std::string_view text = json::string_at(object, {"spec", "updateStrategy", "scheduledUpdate", "duration"});
+  const auto duration = parse_duration(text);
+  if (duration && *duration != Duration::zero() && *duration < std::chrono::minutes(1)) {
+    findings.fault("spec.updateStrategy.scheduledUpdate.duration", "{} is too short for a reservation; use at least 1m",
+                   quoted(text));
+  }
+}
+
+void extra_conf_rules(const json::Value& object, Findings& findings) {
+  const auto options = parse_node_options(json::string_at(object, {"spec", "extraConf"}));
+  if (options) return;
+  constexpr std::string_view kField = "spec.extraConf";
+  std::string_view sentence = options.error();
+  if (sentence.starts_with(kField)) sentence.remove_prefix(kField.size() + 2);
+  findings.fault(std::string(kField), "{}", sentence);
+}
+
+// "gpu-" as in generateName.
+bool is_hostname_start(std::string_view text) {
+  if (text.ends_with('-')) text.remove_suffix(1);
+  return is_dns_label(text);
+}
+
+std::size_t digits(std::int64_t number) {
+  return std::to_string(std::max<std::int64_t>(number, 0)).size();
+}
+
+void hostname_rules(const json::Value& object, Findings& findings) {
+  const std::string_view hostname = json::string_at(object, {"spec", "template", "spec", "hostname"});
+  const std::int64_t padding = json::int_at(object, {"spec", "ordinalPadding"}).value_or(0);
+  if (!hostname.empty() && !is_hostname_start(hostname)) {
+    findings.fault("spec.template.spec.hostname",
+                   "{} cannot begin a host name; it is made of lower-case letters, digits and '-' and begins with a "
+                   "letter or digit, as in gpu-",
+                   quoted(hostname));
+    return;
+  }
+  if (is_daemon_set(object)) return;
+  const std::string_view name = name_of(object);
+  if (hostname.empty() && name.size() <= kMaxHostname && !is_dns_label(name)) {
+    findings.fault("metadata.name",
+                   "{} cannot begin the host names of nodes, which have no dots; set "
+                   "spec.template.spec.hostname, or take another name",
+                   quoted(name));
+  }
+  const std::int64_t last = json::int_at(object, {"spec", "replicas"}).value_or(1) - 1;
+  const std::size_t number =
+      std::max(static_cast<std::size_t>(std::clamp<std::int64_t>(padding, 0, kMaxOrdinalPadding)), digits(last));
+  // The pod is called NAME-NUMBER whatever the host name is, and its name is a label's value.
+  if (const std::size_t longest = name.size() + 1 + number; longest > kMaxHostname) {
+    findings.fault("metadata.name", "with the number of its last node a pod's name has {} characters; {} are possible",
+                   longest, kMaxHostname);
+  }
+  if (const std::size_t longest = hostname.size() + number; !hostname.empty() && longest > kMaxHostname) {
+    findings.fault("spec.template.spec.hostname",
+                   "with its number a host name would have {} characters; {} are possible", longest, kMaxHostname);
+  }
+}
+
+void new_name_rules(const json::Value& object, Findings& findings) {
+  if (const std::size_t length = name_of(object).size(); length > kMaxHostname) {
+    findings.fault("metadata.name", "has {} characters; at most {} are possible, since a label of the pods bears it",
+                   length, kMaxHostname);
+  }
+  const std::string_view controller = json::string_at(object, {"spec", "controllerRef", "name"});
+  const std::string service = names::workers(controller);
+  if (!controller.empty() && !is_dns_label(service)) {
+    findings.fault("spec.controllerRef.name",
+                   "no Service can be called {}, which the nodes of the cluster need; it is made of at most {} "
+                   "lower-case letters, digits and '-'",
+                   quoted(service), kMaxHostname);
+  }
+}
+
+// Absent, null and empty are the same.
+bool same_list(const json::Array* a, const json::Array* b) {
+  const bool none_a = a == nullptr || a->empty();
+  const bool none_b = b == nullptr || b->empty();
+  return none_a || none_b ? none_a == none_b : json::equal(json::Value(*a), json::Value(*b));
+}
+
+}  // namespace
+
+void nodeset_rules(const json::Value& object, const json::Value* old, Findings& findings) {
+  if (old == nullptr) new_name_rules(object, findings);
+  controller_ref_rules(object, old, findings);
+  hostname_rules(object, findings);
+  max_unavailable_rule(object, findings);
+  schedule_rule(object, findings);
+  extra_conf_rules(object, findings);
+  if (json::bool_at(object, {"spec", "ssh", "enabled"}) &&
+      json::string_at(object, {"spec", "ssh", "sssdConfRef", "name"}).empty()) {
+    findings.fault("spec.ssh.sssdConfRef.name",
+                   "is empty; name the Secret with sssd.conf, or set ssh.enabled to false");
+  }
+  if (old != nullptr && !same_list(json::array_at(object, {"spec", "volumeClaimTemplates"}),
+                                   json::array_at(*old, {"spec", "volumeClaimTemplates"}))) {
+    findings.fault("spec.volumeClaimTemplates",
+                   "cannot be changed, since the claims of running nodes would not follow; make a new NodeSet");
+  }
+}
+
+}  // namespace bascule::op

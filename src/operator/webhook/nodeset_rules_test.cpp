@@ -1,0 +1,166 @@
+// Numbers A.. are weaknesses of slurm-operator's admission that are closed.
+#include <gtest/gtest.h>
+
+#include "operator/webhook/test_objects.hpp"
+
+namespace bascule::op {
+namespace {
+
+using testing::Case;
+using testing::changed;
+using testing::created;
+using testing::expect_only;
+using testing::object;
+
+constexpr Kind kKind = Kind::kNodeSet;
+
+json::Value nodeset(std::string_view spec, std::string_view name = "gpu") {
+  json::Value made = object(spec, name);
+  json::at_or_create(made, {"spec", "controllerRef", "name"}) = "slurm";
+  return made;
+}
+
+TEST(nodeset_rules, creation) {
+  const Case cases[] = {
+      {"{}", ""},
+      {"{replicas: 0}", ""},
+      {"{replicas: -1}", "spec.replicas: is -1; it must be from 0"},
+      {"{minReadySeconds: -1}", "spec.minReadySeconds: is -1"},
+      {"{revisionHistoryLimit: -1}", "spec.revisionHistoryLimit: is -1"},
+      {"{ordinalPadding: 20}", ""},
+      {"{ordinalPadding: 21}", "spec.ordinalPadding: is 21; it must be from 0 to 20"},
+      {"{ssh: {enabled: true, sssdConfRef: {key: k}}}", "spec.ssh.sssdConfRef.name: is empty"},
+      {"{ssh: {enabled: false, sssdConfRef: {key: k}}}", ""},
+      {"{ssh: {enabled: true, sssdConfRef: {name: s, key: k}}}", ""},
+  };
+  for (const Case& one : cases) expect_only(created(kKind, nodeset(one.spec)), one.fault, one.spec);
+}
+
+TEST(nodeset_rules, max_unavailable) {  // A54
+  const Case cases[] = {
+      {"1", ""},
+      {"100", ""},
+      {"25%", ""},
+      {"1%", ""},
+      {"100%", ""},
+      {"null", ""},
+      {"0", "is 0 and would never update a node"},
+      {"0%", "is 0% and would never"},
+      {"00%", "is 00% and would never"},
+      {"-1", "is -1; it must not be negative"},
+      {"'0'", "is \"0\"; it must be a number as in 2, or a percentage"},
+      {"'5'", "is \"5\""},
+      {"-5%", "is \"-5%\""},
+      {"x%", "is \"x%\""},
+      {"'%'", "is "},
+      {"1.5%", "is \"1.5%\""},
+      {"' 5%'", "is \" 5%\""},
+  };
+  for (const Case& one : cases) {
+    const auto spec = fmt::format("{{updateStrategy: {{rollingUpdate: {{maxUnavailable: {}}}}}}}", one.spec);
+    const std::string fault =
+        one.fault.empty() ? "" : fmt::format("spec.updateStrategy.rollingUpdate.maxUnavailable: {}", one.fault);
+    expect_only(created(kKind, nodeset(spec)), fault, one.spec);
+  }
+}
+
+TEST(nodeset_rules, scheduled_duration) {
+  const Case cases[] = {{"30m", ""},
+                        {"1m", ""},
+                        {"0s", ""},
+                        {"59s", "'59s' is too short"},
+                        {"-1h", "'-1h' is too short"},
+                        {"2h30m", ""},
+                        {"soon", "is \"soon\"; it must be a duration"},
+                        {"'30'", "is \"30\""},
+                        {"''", "is \"\""}};
+  for (const Case& one : cases) {
+    const auto spec = fmt::format("{{updateStrategy: {{scheduledUpdate: {{duration: {}}}}}}}", one.spec);
+    const std::string fault =
+        one.fault.empty() ? "" : fmt::format("spec.updateStrategy.scheduledUpdate.duration: {}", one.fault);
+    expect_only(created(kKind, nodeset(spec)), fault, one.spec);
+  }
+}
+
+TEST(nodeset_rules, extra_conf) {
+  const Case cases[] = {{"", ""},
+                        {"  \\t", ""},
+                        {"Feature=a Weight=5", ""},
+                        {"Gres=gpu:4  CPUs=3 ", ""},
+                        {"Feature=a=b", ""},
+                        {"Weight=", ""},
+                        {"Weight10", R"(spec.extraConf: "Weight10" is no Key=Value)"},
+                        {"Feature=a Weight10 X=1", R"(spec.extraConf: "Weight10" is no Key=Value)"},
+                        {"=10", R"(spec.extraConf: "=10" is no Key=Value)"}};
+  for (const Case& one : cases) {
+    expect_only(created(kKind, nodeset(fmt::format("{{extraConf: \"{}\"}}", one.spec))), one.fault, one.spec);
+  }
+  expect_only(created(kKind, nodeset("{extraConf: \"Gres='gpu'\"}")),
+              "spec.extraConf: \"Gres='gpu'\" holds a single quote", "");
+}
+
+TEST(nodeset_rules, hostname) {
+  const Case cases[] = {{"foo-", ""},
+                        {"foo", ""},
+                        {"1gpu-", ""},
+                        {"''", ""},
+                        {"\"foo\\nSlurmUser=root\"", "'foo\\x0aSlurmUser=root' cannot begin a host name"},
+                        {"Foo-", "'Foo-'"},
+                        {"'foo--'", "'foo--'"},
+                        {"'-'", "'-'"},
+                        {"'  '", "'  '"},   // A8
+                        {"a.b", "'a.b'"}};  // A14: no pod can be called so
+  for (const Case& one : cases) {
+    const std::string fault = one.fault.empty() ? "" : fmt::format("spec.template.spec.hostname: {}", one.fault);
+    expect_only(created(kKind, nodeset(fmt::format("{{template: {{spec: {{hostname: {}}}}}}}", one.spec))), fault,
+                one.spec);
+  }
+}
+
+TEST(nodeset_rules, lengths) {  // A14
+  const auto named = [](std::size_t length, std::string_view spec) {
+    return created(kKind, nodeset(spec, std::string(length, 'a')));
+  };
+  expect_only(named(61, "{replicas: 10}"), "", "-9");
+  expect_only(named(61, "{replicas: 11}"),
+              "metadata.name: with the number of its last node a pod's name has 64 characters", "-10");
+  expect_only(named(61, "{ordinalPadding: 3}"), "metadata.name: with the number", "-000");
+  expect_only(named(63, "{scalingMode: DaemonSet, replicas: 1000}"), "", "daemon");
+  expect_only(named(64, "{scalingMode: DaemonSet}"), "metadata.name: has 64 characters", "daemon");
+  expect_only(created(kKind, nodeset(fmt::format("{{replicas: 1001, template: {{spec: {{hostname: {}-}}}}}}",
+                                                 std::string(59, 'h')))),
+              "spec.template.spec.hostname: with its number a host name would have 64 characters", "hostname");
+  expect_only(created(kKind, nodeset("{}", "a.b")), "metadata.name: 'a.b' cannot begin the host names", "dot");
+  expect_only(created(kKind, nodeset("{scalingMode: DaemonSet}", "a.b")), "", "dot");
+  // Scaling out is where it begins to fail.
+  expect_only(
+      changed(kKind, nodeset("{replicas: 10}", std::string(61, 'a')), nodeset("{replicas: 100}", std::string(61, 'a'))),
+      "metadata.name: with the number", "scaled");
+}
+
+TEST(nodeset_rules, controller) {
+  expect_only(created(kKind, object("{controllerRef: {}}", "gpu")), "spec.controllerRef.name: is empty", "empty");
+  expect_only(created(kKind, object(fmt::format("{{controllerRef: {{name: {}}}}}", std::string(49, 'c')))), "", "49");
+  expect_only(created(kKind, object(fmt::format("{{controllerRef: {{name: {}}}}}", std::string(50, 'c')))),
+              "spec.controllerRef.name: no Service can be called 'slurm-workers-ccc", "50");
+  expect_only(changed(kKind, object("{controllerRef: {name: a}}"), object("{controllerRef: {name: b}}")),
+              "spec.controllerRef: cannot be changed from 'a' to 'b'", "changed");
+}
+
+TEST(nodeset_rules, claims_cannot_be_changed) {
+  const json::Value none = nodeset("{replicas: 1}");
+  const json::Value empty = nodeset("{replicas: 2, volumeClaimTemplates: []}");
+  const json::Value null = nodeset("{replicas: 3, volumeClaimTemplates: null}");
+  const json::Value one = nodeset("{volumeClaimTemplates: [{metadata: {name: a}}]}");
+  const json::Value other = nodeset("{volumeClaimTemplates: [{metadata: {name: b}}]}");
+  for (const json::Value* before : {&none, &empty, &null}) {
+    for (const json::Value* after : {&none, &empty, &null}) expect_only(changed(kKind, *before, *after), "", "none");
+    expect_only(changed(kKind, *before, one), "spec.volumeClaimTemplates: cannot be changed", "added");
+    expect_only(changed(kKind, one, *before), "spec.volumeClaimTemplates: cannot be changed", "removed");
+  }
+  expect_only(changed(kKind, one, other), "spec.volumeClaimTemplates: cannot be changed", "changed");
+  expect_only(changed(kKind, one, nodeset("{replicas: 4, volumeClaimTemplates: [{metadata: {name: a}}]}")), "", "kept");
+}
+
+}  // namespace
+}  // namespace bascule::op

@@ -1,0 +1,163 @@
+#include "operator/webhook/webhook.hpp"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+
+#include "base/log.hpp"
+#include "operator/webhook/binding.hpp"
+
+namespace bascule::op {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+const kube::Resource kClaims{"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", true};
+
+net::ServerResponse plain(int status, std::string sentence) {
+  net::ServerResponse response;
+  response.status = status;
+  response.headers.add("Content-Type", "text/plain; charset=utf-8");
+  response.body = std::move(sentence) + "\n";
+  return response;
+}
+
+ConfigMapFacts config_map_facts(const json::Value& object) {
+  ConfigMapFacts facts{.exists = true, .keys = {}};
+  for (const std::string_view part : {"data", "binaryData"}) {
+    const json::Object* entries = json::object_at(object, {part});
+    if (entries == nullptr) continue;
+    for (const auto& [key, value] : *entries) facts.keys.emplace_back(key);
+  }
+  return facts;
+}
+
+ClaimFacts claim_facts(const json::Value& object) {
+  ClaimFacts facts{.exists = true, .access_modes = {}};
+  const json::Array* modes = json::array_at(object, {"spec", "accessModes"});
+  if (modes == nullptr) return facts;
+  for (const json::Value& mode : *modes) {
+    if (const auto* text = mode.if_string()) facts.access_modes.emplace_back(json::view(*text));
+  }
+  return facts;
+}
+
+struct Webhook {
+  kube::Client& kube;
+  WebhookOptions options;
+
+  // The object; null when there is none; nullopt when that cannot be learnt now.
+  Task<std::optional<json::Value>> look_up(const kube::Resource& resource, NamespacedName key, TimePoint until,
+                                           std::stop_token stop) const {
+    if (kube.loop().now() >= until) co_return std::nullopt;
+    try {
+      co_return co_await kube.get(resource, key, {}, stop);
+    } catch (const kube::NotFound&) {
+      co_return json::Value(nullptr);
+    } catch (const std::exception& error) {
+      log::limited(log::Level::kWarning, 1s, "an object cannot be read for admission",
+                   {{"kind", resource.kind}, {"namespace", key.ns}, {"name", key.name}, {"why", error}});
+    }
+    co_return std::nullopt;
+  }
+
+  Task<Known> look_up_all(Wanted names, std::string ns, std::stop_token stop) const {
+    const TimePoint until = kube.loop().now() + options.look_up_for;
+    Known known;
+    for (const std::string& name : names.claims) {
+      const auto found = co_await look_up(kClaims, {ns, name}, until, stop);
+      if (found) known.claims[name] = found->is_null() ? ClaimFacts{} : claim_facts(*found);
+    }
+    for (const std::string& name : names.config_maps) {
+      const auto found = co_await look_up(kube::resources::kConfigMaps, {ns, name}, until, stop);
+      if (found) known.config_maps[name] = found->is_null() ? ConfigMapFacts{} : config_map_facts(*found);
+    }
+    co_return known;
+  }
+
+  Task<> copy_topology(const kube::AdmissionReview& review, std::stop_token stop) const {
+    const NamespacedName key{std::string(review.ns), std::string(review.name)};
+    const std::string_view target = json::string_at(*review.object, {"target", "name"});
+    if (key.name.empty() || target.empty()) co_return;
+    try {
+      const json::Value pod = co_await kube.get(kube::resources::kPods, key, {}, stop);
+      if (!is_worker(pod)) co_return;
+      const json::Value node = co_await kube.get(kube::resources::kNodes, {"", std::string(target)}, {}, stop);
+      std::optional<json::Value> patch = binding_patch(pod, node);
+      if (!patch) co_return;
+      co_await kube.patch(kube::resources::kPods, key, kube::PatchType::kMerge, std::move(*patch), {}, {}, stop);
+    } catch (const kube::NotFound&) {
+      // The pod or node has gone: the API server says so itself when it binds.
+    } catch (const kube::Conflict&) {
+      // Another pod of the name by now: this binding is not for it.
+    }
+  }
+
+  // A worker that starts without its topology would join the wrong part of the cluster, so what cannot be copied is
+  // refused; the scheduler tries again.
+  Task<kube::AdmissionVerdict> bind(const kube::AdmissionReview& review, std::stop_token stop) const {
+    kube::AdmissionVerdict verdict;
+    const bool binding = review.operation == kube::AdmissionOperation::kCreate && review.sub_resource == "binding";
+    if (!binding || review.dry_run) co_return verdict;
+    try {
+      co_await copy_topology(review, stop);
+    } catch (const std::exception& error) {
+      verdict.allowed = false;
+      verdict.code = 503;
+      verdict.reason = "ServiceUnavailable";
+      verdict.message =
+          fmt::format("pod {}/{}: the topology of its node cannot be copied to it now: {}; it is tried again",
+                      review.ns, review.name, error.what());
+    }
+    co_return verdict;
+  }
+
+  Task<kube::AdmissionVerdict> decide(std::optional<Kind> kind, const kube::AdmissionReview& review,
+                                      std::stop_token stop) const {
+    if (!kind) co_return co_await bind(review, stop);
+    const Known known = co_await look_up_all(wanted(*kind, review), std::string(review.ns), stop);
+    co_return validate(*kind, review, known);
+  }
+
+  void report(std::string_view path, int http, bool allowed, TimePoint begun) const {
+    if (options.report) options.report({path, http, allowed, kube.loop().now() - begun});
+  }
+
+  Task<net::ServerResponse> serve(const net::ServerRequest& request, std::stop_token stop) const {
+    const TimePoint begun = kube.loop().now();
+    const std::string_view target = request.target;
+    const std::string_view path = target.substr(0, target.find('?'));
+    const std::optional<Kind> kind = validated_kind(path);
+    if (!kind && path != kBindingPath) co_return plain(404, "no webhook has this path");
+    if (request.method != "POST") {
+      report(path, 405, false, begun);
+      co_return plain(405, "an AdmissionReview comes by POST");
+    }
+    const auto document = parse_review(request.body);
+    const auto review = document ? kube::read_admission_review(*document) : std::unexpected(document.error());
+    if (!review) {
+      report(path, 400, false, begun);
+      co_return plain(400, review.error());
+    }
+    const kube::AdmissionVerdict verdict = co_await decide(kind, *review, std::move(stop));
+    report(path, 200, verdict.allowed, begun);
+    net::ServerResponse response;
+    response.headers.add("Content-Type", "application/json");
+    response.body = json::dump(kube::admission_answer(*review, verdict));
+    co_return response;
+  }
+};
+
+}  // namespace
+
+net::Handler make_webhook(kube::Client& kube, WebhookOptions options) {
+  auto webhook = std::make_shared<const Webhook>(Webhook{kube, std::move(options)});
+  // The handler owns the webhook; the server keeps the handler for as long as a request runs.
+  return [webhook](const net::ServerRequest& request, std::stop_token stop) {
+    return webhook->serve(request, std::move(stop));
+  };
+}
+
+}  // namespace bascule::op
