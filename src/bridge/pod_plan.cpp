@@ -11,6 +11,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// How long a deleted pod's object is kept for a job of which nothing is known.
+constexpr Duration kUnknownHolds = 60s;
+
 // The pod may still use its node: it is bound and not over, whatever its deletion says.
 bool holds_node(const kube::Pod& pod) {
   return pod.bound() && !pod.terminal();
@@ -126,8 +129,11 @@ class PodPlanner final {
     if (!pod->meta.has_finalizer(names::kFinalizer) || needs_job(*pod)) return;
     const JobId id = label_of(*pod);
     const auto it = view_.labelled.find(id);
-    // A job that is ours by record is cancelled first; one that is not known may not be forgotten.
-    if (id && (it == view_.labelled.end() || it->second.knowledge == slurm::Knowledge::kUnknown)) {
+    const bool unknown = id && (it == view_.labelled.end() || it->second.knowledge == slurm::Knowledge::kUnknown);
+    const bool long_gone = pod->deleting() && view_.wall - *pod->meta.deleted > kUnknownHolds;
+    // A job that is ours by record is cancelled first. One that is not known is waited for, but not for ever: should it
+    // come back, its record still says whose it is, and it is cancelled then.
+    if (unknown && !long_gone) {
       plan_.wake = now_ + 5s;
       return;
     }

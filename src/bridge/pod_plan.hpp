@@ -28,6 +28,7 @@ struct PodSyncView {
   std::map<JobId, Labelled> labelled;
   JobId highest;        // the highest job id Slurm lists: what is above a lost id proves that its state was not lost
   bool synced = false;  // job table in
+  WallTime wall{};
 };
 
 struct PodSyncPlan {

@@ -48,6 +48,21 @@ TEST_F(PodPlanTest, NothingIsDoneWhileTheJobRuns) {
   EXPECT_TRUE(made.deletes.empty() && made.cancels.empty() && made.releases.empty() && made.warnings.empty());
 }
 
+// A Slurm that lost everything must not keep deleted pods for ever.
+TEST_F(PodPlanTest, ADeletedPodWaitsAMinuteForAJobOfWhichNothingIsKnown) {
+  view.labelled[JobId{7}] = {slurm::Knowledge::kUnknown, nullptr};
+  pod.phase = kube::PodPhase::kFailed;
+  EXPECT_TRUE(plan().releases.empty());
+  view.wall = WallTime(std::chrono::hours(1));
+  pod.meta.deleted = view.wall;
+  EXPECT_TRUE(plan().releases.empty());
+  EXPECT_TRUE(plan().wake);
+  view.wall += std::chrono::seconds(61);
+  EXPECT_EQ(plan().releases.size(), 1u);
+  pod.phase = kube::PodPhase::kRunning;
+  EXPECT_TRUE(plan().releases.empty()) << "it still uses its node";
+}
+
 TEST_F(PodPlanTest, APodWhoseJobHasEndedIsDeleted) {
   for (const auto state : {slurm::JobState::kCancelled, slurm::JobState::kTimeout, slurm::JobState::kNodeFail,
                            slurm::JobState::kPreempted, slurm::JobState::kCompleted}) {

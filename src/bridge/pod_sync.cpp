@@ -56,6 +56,7 @@ struct PodSync::Impl {
   PodSyncView view_of(const Uid& unit) const {
     PodSyncView view{unit, index.pods(unit),    index.jobs(unit, parts.mirror),
                      {},   index.highest_job(), parts.mirror.synced()};
+    view.wall = loop.wall();
     for (const PodPtr& pod : view.pods) {
       if (const JobId id = label_of(*pod)) view.labelled[id] = {parts.mirror.knowledge(id), parts.mirror.job(id)};
     }
