@@ -63,8 +63,10 @@ Task<> serve_until_stopped(net::IoLoop& loop, net::ServerOptions address, net::H
 int run_scheduler(const ServeOptions& options) {
   const bridge::Config config = bridge::load_config(options.config, true);
   Process process(options, "scheduler");
-  bridge::Scheduler scheduler(process.kube(), process.slurm(config.slurm_rest_api),
-                              {.config = config, .instance = process.instance()}, &process.metrics());
+  bridge::Scheduler scheduler(
+      process.kube(), process.slurm(config.slurm_rest_api),
+      {.config = config, .instance = process.instance(), .may_act = [&process] { return process.leads(); }},
+      &process.metrics());
   return process.run(config.scheduler_name, options.leader_elect, {},
                      [&scheduler](std::stop_token stop) { return scheduler.run(std::move(stop)); });
 }

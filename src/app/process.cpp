@@ -200,6 +200,7 @@ void Process::add_lease(runtime::Manager& parts, const std::string& lease) {
   };
   const auto elector = std::make_shared<kube::LeaderElector>(
       kube(), kube::LeaseOptions{.key = {ns_, lease}, .identity = identity}, changed);
+  elector_ = elector;
   parts.add({.name = "lease",
              .start =
                  [elector, turn](std::stop_token stop) {

@@ -11,6 +11,7 @@
 #include "app/slurm_connection.hpp"
 #include "base/async.hpp"
 #include "kube/config.hpp"
+#include "kube/lease.hpp"
 #include "net/io_loop.hpp"
 #include "net/server.hpp"
 #include "runtime/health.hpp"
@@ -29,6 +30,8 @@ class Process final {
   kube::Client& kube();
   runtime::Metrics& metrics() noexcept { return metrics_; }
   const std::string& instance() const noexcept { return instance_; }
+  // By the clock, at this moment: false once another process may lead, even before this one was told.
+  bool leads() const noexcept { return !elector_ || elector_->leading(); }
   const std::string& ns() const noexcept { return ns_; }
   // A client of slurmrestd at `url` with the token file of SLURM_JWT_FILE.
   slurm::Client& slurm(const std::string& url);
@@ -57,6 +60,7 @@ class Process final {
   std::unique_ptr<SlurmConnection> slurm_;
   std::stop_source stop_;
   int status_ = 0;
+  std::shared_ptr<kube::LeaderElector> elector_;  // nullptr: no election
 };
 
 // Runs the loop until the task has ended; rethrows what it threw.

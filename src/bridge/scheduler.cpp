@@ -154,6 +154,7 @@ struct Scheduler::Impl {
     }
     view.jobs = index->jobs(unit, mirror);
     view.labelled = labelled(view);
+    if (!may_act()) co_return runtime::Result{.requeue_after = 1s};
     Memory& mind = memory[unit];
     const UnitPlan plan = plan_unit(options.config, self, view, slurm_view(), table, mind, loop.now(), loop.wall());
     if (plan.waits_for_nodes) wait_for_nodes.insert(unit);
@@ -204,7 +205,10 @@ struct Scheduler::Impl {
     }
   }
 
+  bool may_act() const { return !options.may_act || options.may_act(); }
+
   Task<> submit(slurm::JobDescription description, Uid unit, std::stop_token stop) {
+    if (!may_act()) co_return;
     memory[unit].submitting = true;
     const std::string comment = description.admin_comment.value_or("");
     slurm::Job job;
@@ -291,6 +295,7 @@ struct Scheduler::Impl {
   }
 
   Task<> bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token stop) {
+    if (!may_act()) co_return;
     const Uid uid = bind.pod->meta.uid;
     const std::string node = bind.node->meta.key.name;
     table.usage().assume(bind.pod, node);

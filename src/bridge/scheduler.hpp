@@ -3,6 +3,7 @@
 // jobs' records.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -22,6 +23,9 @@ struct SchedulerOptions {
   std::size_t workers = 32;  // units worked on at once
   slurm::MirrorOptions mirror = {};
   Duration quiet = std::chrono::seconds(1);  // a younger pod is not told why it waits
+  // Asked before anything is done outside: a process that was stopped for a while must not act on a lease that is over,
+  // before its timers tell it so. nullptr: always.
+  std::function<bool()> may_act = nullptr;
 };
 
 class Scheduler final {

@@ -32,6 +32,7 @@ struct EventRecorder::Impl {
   Gate gate;
   std::stop_source stop;
   bool ending = false;
+  bool writing = false;  // run() is under way
   int tries = 0;
 
   Task<EventLog::Outcome> write(EventLog::Write write) {
@@ -87,13 +88,13 @@ struct EventRecorder::Impl {
 };
 
 EventRecorder::EventRecorder(Client& client, std::string controller, std::string instance)
-    : impl_(std::make_unique<Impl>(client, std::move(controller), std::move(instance))) {
-  spawn(impl_->gate, impl_->run());
-}
+    : impl_(std::make_unique<Impl>(client, std::move(controller), std::move(instance))) {}
 EventRecorder::~EventRecorder() = default;
 
 void EventRecorder::record(const ObjectReference& about, EventType type, std::string_view reason,
                            std::string_view action, std::string note) {
+  // Not before: a recorder that nobody used may die without stop().
+  if (!std::exchange(impl_->writing, true)) spawn(impl_->gate, impl_->run());
   impl_->log.record(about, type, reason, action, std::move(note), impl_->loop.now(), impl_->loop.wall());
   impl_->bell.notify();
 }

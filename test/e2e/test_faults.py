@@ -175,9 +175,10 @@ def test_answers_come_8_s_late(flow, proxy):
 
 def test_the_token_expires_and_is_replaced(flow, host, slurm):
     host.write_token(slurm.token("slurm", 6))
-    flow.start(4, "sleep 12")
+    written = time.monotonic()
+    flow.start(4, "sleep 20")
     eventually(lambda: flow.phases().count("Running") == 4, 30, "four pods run")
-    time.sleep(4)                                               # now it is surely over
+    time.sleep(max(0, written + 8 - time.monotonic()))          # now it is surely over
     flow.start(6)
     always(lambda: not flow.ledger.deleted_running, 8, "no pod is killed because of a token", every=0.5)
     waiting = [p for p in flow.pods() if not p.spec.node_name]
