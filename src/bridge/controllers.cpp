@@ -37,10 +37,7 @@ Controllers::~Controllers() = default;
 Task<> Controllers::run(std::stop_token stop) {
   Impl& self = *impl_;
   const std::string cluster = co_await cluster_uid(self.kube, stop);
-  if (cluster.empty()) {
-    co_await self.events.stop(self.kube.loop().now());
-    co_return;
-  }
+  if (cluster.empty()) co_return;
   const std::string& bridge = self.options.config.scheduler_name;
   PodSync pod_sync({self.kube, self.slurm, self.pods, self.mirror, self.events, self.metrics}, {bridge, cluster},
                    self.options.pod_workers);

@@ -4,6 +4,7 @@
 
 #include "bridge/names.hpp"
 #include "bridge/record.hpp"
+#include "bridge/unit_jobs.hpp"
 
 namespace bascule::bridge {
 
@@ -14,17 +15,9 @@ using namespace std::chrono_literals;
 // How long a deleted pod's object is kept for a job of which nothing is known.
 constexpr Duration kUnknownHolds = 60s;
 
-// The pod may still use its node: it is bound and not over, whatever its deletion says.
-bool holds_node(const kube::Pod& pod) {
-  return pod.bound() && !pod.terminal();
-}
 // The scheduler may still need the job for it.
 bool needs_job(const kube::Pod& pod) {
   return holds_node(pod) || (!pod.terminal() && !pod.deleting());
-}
-
-bool runs(const slurm::Job& job) {
-  return job.states.base == slurm::JobState::kRunning && !job.states.has(slurm::JobFlag::kCompleting);
 }
 
 class PodPlanner final {

@@ -370,10 +370,7 @@ Scheduler::~Scheduler() = default;
 Task<> Scheduler::run(std::stop_token stop) {
   Impl& self = *impl_;
   const std::string uid = co_await cluster_uid(self.kube, stop);
-  if (uid.empty()) {
-    co_await self.events.stop(self.loop.now());
-    co_return;
-  }
+  if (uid.empty()) co_return;
   self.self = {self.options.config.scheduler_name, uid};
   self.connect();
   self.pods.start();

@@ -78,10 +78,6 @@ class Simulator final {
   }
 
   Simulation run() {
-    std::map<Uid, std::vector<JobView>> views;
-    for (const auto& [id, job] : jobs_) {
-      if (const JobRecord* record = index_.record(id)) views[record->unit].push_back({job, *record, kNow});
-    }
     std::vector<std::pair<Uid, std::vector<PodPtr>>> units;
     for (const Uid& unit : index_.all()) units.emplace_back(unit, index_.pods(unit));
     std::ranges::sort(units, [](const auto& a, const auto& b) {
@@ -93,9 +89,9 @@ class Simulator final {
     });
     for (auto& [unit, pods] : units) {
       if (pods.empty()) {
-        without_pods(unit, views[unit]);
+        without_pods(unit, jobs_of(unit));
       } else {
-        with_pods(unit, std::move(pods), std::move(views[unit]));
+        with_pods(unit, std::move(pods), jobs_of(unit));
       }
     }
     return std::move(out_);
@@ -139,7 +135,6 @@ class Simulator final {
         view.root_problem = std::get<std::string>(root);
       }
     }
-    add_legacy(view);
     view.labelled = labelled(view);
     UnitMemory memory;
     const UnitPlan plan = next_step(view, memory);
@@ -159,20 +154,11 @@ class Simulator final {
     return plan_unit(state_.config, state_.self, view, slurm_, nodes_, memory, kNow, state_.time);
   }
 
-  // Jobs that slurm-bridge made, as UnitIndex finds them: they name a pod of the unit, and its label names them.
-  void add_legacy(UnitView& view) const {
-    std::map<JobId, JobRecord> found;
-    for (const PodPtr& pod : view.pods) {
-      const auto job = jobs_.find(label_of(*pod));
-      if (job == jobs_.end() || !job->second->external) continue;
-      const auto record = parse_record(job->second->admin_comment);
-      if (!record || !record->legacy || std::ranges::count(record->pods, pod->meta.key) == 0) continue;
-      JobRecord& ours = found[job->first];
-      ours = {state_.self.bridge, state_.self.cluster, view.uid, {}, std::move(ours.pods), std::move(ours.uids), true};
-      ours.pods.push_back(pod->meta.key);
-      ours.uids.push_back(pod->meta.uid);
-    }
-    for (auto& [id, record] : found) view.jobs.push_back({jobs_.at(id), std::move(record), kNow});
+  std::vector<JobView> jobs_of(const Uid& unit) const {
+    return index_.jobs(unit, [this](JobId id) {
+      const auto job = jobs_.find(id);
+      return std::pair(job == jobs_.end() ? nullptr : job->second, kNow);
+    });
   }
 
   // As Scheduler tells a job that a label names and that is none of ours.

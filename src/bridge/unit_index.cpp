@@ -2,32 +2,34 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 namespace bascule::bridge {
 
 void UnitIndex::on_pod(const PodPtr& before, const PodPtr& after) {
+  std::optional<Uid> left;
+  std::optional<Uid> joined;
   if (before && ours(*before)) {
-    Entry& entry = units_[unit_of(*before)];
-    std::erase_if(entry.pods, [&](const PodPtr& pod) { return pod->meta.uid == before->meta.uid; });
+    left = unit_of(*before);
+    std::erase_if(units_[*left].pods, [&](const PodPtr& pod) { return pod->meta.uid == before->meta.uid; });
     if (const JobId job = label_of(*before)) {
-      labelled_[job].erase(unit_of(*before));
+      labelled_[job].erase(*left);
       if (labelled_[job].empty()) labelled_.erase(job);
     }
   }
   if (after && ours(*after)) {
-    Entry& entry = units_[unit_of(*after)];
-    const auto place =
-        std::ranges::lower_bound(entry.pods, after->meta.key, {}, [](const PodPtr& pod) { return pod->meta.key; });
-    entry.pods.insert(place, after);
-    if (const JobId job = label_of(*after)) labelled_[job].insert(unit_of(*after));
+    joined = unit_of(*after);
+    std::vector<PodPtr>& pods = units_[*joined].pods;
+    const auto place = std::ranges::lower_bound(
+        pods, after->meta.key, {}, [](const PodPtr& pod) -> const NamespacedName& { return pod->meta.key; });
+    pods.insert(place, after);
+    if (const JobId job = label_of(*after)) labelled_[job].insert(*joined);
   }
-  if (before && ours(*before)) {
-    const Uid unit = unit_of(*before);
-    forget_if_empty(unit);
-    changed_(unit);
-    if (after && unit_of(*after) == unit) return;
+  if (left) {
+    forget_if_empty(*left);
+    changed_(*left);
   }
-  if (after && ours(*after)) changed_(unit_of(*after));
+  if (joined && joined != left) changed_(*joined);
 }
 
 void UnitIndex::on_job(const slurm::ClusterMirror::JobChange& change) {
@@ -70,26 +72,32 @@ std::vector<PodPtr> UnitIndex::pods(const Uid& unit) const {
 }
 
 std::vector<JobView> UnitIndex::jobs(const Uid& unit, const slurm::ClusterMirror& mirror) const {
+  return jobs(unit, [&mirror](JobId id) { return std::pair(mirror.job(id), mirror.confirmed_at(id)); });
+}
+
+std::vector<JobView> UnitIndex::jobs(const Uid& unit, const FindJob& find) const {
   std::vector<JobView> out;
   const auto it = units_.find(unit);
   if (it == units_.end()) return out;
   for (const JobId id : it->second.jobs) {
-    if (auto job = mirror.job(id)) out.push_back({std::move(job), records_.at(id), mirror.confirmed_at(id)});
+    auto [job, confirmed_at] = find(id);
+    if (job) out.push_back({std::move(job), records_.at(id), confirmed_at});
   }
-  std::ranges::move(legacy_jobs(unit, it->second, mirror), std::back_inserter(out));
+  std::ranges::move(legacy_jobs(unit, it->second, find), std::back_inserter(out));
   return out;
 }
 
-std::vector<JobView> UnitIndex::legacy_jobs(const Uid& unit, const Entry& entry,
-                                            const slurm::ClusterMirror& mirror) const {
+std::vector<JobView> UnitIndex::legacy_jobs(const Uid& unit, const Entry& entry, const FindJob& find) const {
   std::map<JobId, JobView> found;
   for (const PodPtr& pod : entry.pods) {
     const JobId id = label_of(*pod);
     const auto legacy = legacy_.find(id);
     if (legacy == legacy_.end() || std::ranges::count(legacy->second.pods, pod->meta.key) == 0) continue;
     JobView& view = found[id];
-    if (!view.job)
-      view = {mirror.job(id), {self_.bridge, self_.cluster, unit, {}, {}, {}, true}, mirror.confirmed_at(id)};
+    if (!view.job) {
+      auto [job, confirmed_at] = find(id);
+      view = {std::move(job), {self_.bridge, self_.cluster, unit, {}, {}, {}, true}, confirmed_at};
+    }
     view.record.pods.push_back(pod->meta.key);
     view.record.uids.push_back(pod->meta.uid);
   }

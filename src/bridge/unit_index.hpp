@@ -29,6 +29,9 @@ class UnitIndex final {
   // Jobs of the unit that Slurm still lists, ended ones too, by id. A job that slurm-bridge made counts when it names a
   // pod of the unit and that pod's label names it: its record is then legacy, with unit and UIDs filled in.
   std::vector<JobView> jobs(const Uid& unit, const slurm::ClusterMirror& mirror) const;
+  // The same by what `find` says of a job: the job, nullptr when Slurm does not list it, and when that was confirmed.
+  using FindJob = std::function<std::pair<std::shared_ptr<const slurm::Job>, TimePoint>(JobId)>;
+  std::vector<JobView> jobs(const Uid& unit, const FindJob& find) const;
   // The record of a job of ours, else nullptr.
   const JobRecord* record(JobId job) const;
   JobId highest_job() const noexcept { return highest_; }  // ever seen, anybody's
@@ -40,7 +43,7 @@ class UnitIndex final {
     std::set<JobId> jobs;
   };
   void forget_if_empty(const Uid& unit);
-  std::vector<JobView> legacy_jobs(const Uid& unit, const Entry& entry, const slurm::ClusterMirror& mirror) const;
+  std::vector<JobView> legacy_jobs(const Uid& unit, const Entry& entry, const FindJob& find) const;
 
   Identity self_;
   std::function<void(const Uid&)> changed_;

@@ -10,10 +10,6 @@ namespace bascule::bridge {
 
 namespace {
 
-bool holds_node(const kube::Pod& pod) {
-  return pod.bound() && !pod.terminal();
-}
-
 bool names_pod(const JobView& view, const Uid& pod) {
   return std::ranges::find(view.record.uids, pod) != view.record.uids.end();
 }
@@ -189,6 +185,10 @@ class Assigner final {
 
 bool wants_node(const kube::Pod& pod) {
   return !pod.terminal() && !pod.deleting() && !pod.bound() && pod.scheduling_gates.empty();
+}
+
+bool holds_node(const kube::Pod& pod) {
+  return pod.bound() && !pod.terminal();
 }
 
 bool runs(const slurm::Job& job) {

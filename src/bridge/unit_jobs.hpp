@@ -31,6 +31,7 @@ struct UnitJobs {
 };
 
 bool wants_node(const kube::Pod& pod);  // ours to place: not bound, over, going, or gated
+bool holds_node(const kube::Pod& pod);  // bound and not over, whatever its deletion says: it may still use the node
 bool runs(const slurm::Job& job);       // RUNNING and not on its way out
 
 UnitJobs assign_pods(const UnitView& unit, const NodeView& nodes, const UnitMemory& memory);

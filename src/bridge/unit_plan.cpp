@@ -124,12 +124,12 @@ class Planner final {
       return wait(pods, "SlurmRefused", memory_.hold_why);
     }
     if (ended_lately(pods)) return;
-    auto description = describe(pods, placed());
-    if (description) {
-      plan_.submit = std::move(*description);
+    auto wanted = describe(pods, placed());
+    if (wanted) {
+      plan_.submit = std::move(wanted->description);
     } else {
       plan_.waits_for_nodes = true;
-      plan_.waiting.push_back(std::move(description.error()));
+      plan_.waiting.push_back(std::move(wanted.error()));
     }
   }
 
@@ -186,9 +186,13 @@ class Planner final {
     return true;
   }
 
-  // The description of one job for `pods`, with node lists and record, or why there is none. `elsewhere`:
-  // members of the gang that have their nodes already.
-  std::expected<slurm::JobDescription, Waiting> describe(const std::vector<PodPtr>& pods, std::size_t elsewhere) {
+  struct Wanted {
+    slurm::JobDescription description;  // with the record in its comment
+    JobRecord record;
+  };
+  // One job for `pods`, with node lists and record, or why there is none. `elsewhere`: members of the gang that have
+  // their nodes already.
+  std::expected<Wanted, Waiting> describe(const std::vector<PodPtr>& pods, std::size_t elsewhere) {
     auto description = describe_job(config_, *unit_.root, pods);
     if (!description) {
       std::string all;
@@ -213,7 +217,7 @@ class Planner final {
       record.uids.push_back(pod->meta.uid);
     }
     description->admin_comment = print_record(record);
-    return std::move(*description);
+    return Wanted{std::move(*description), std::move(record)};
   }
 
   // --- a live job
@@ -259,8 +263,9 @@ class Planner final {
       std::ranges::move(std::exchange(jobs_.uncovered, {}), std::back_inserter(pods));
       sort_by_rank(pods);
       auto wanted = describe(pods, others);
-      if (wanted && differs(view.record, *wanted) && fingerprint(*wanted->admin_comment) != memory_.update_refused) {
-        plan_.update = UnitPlan::Update{view.job->id, std::move(*wanted)};
+      if (wanted && differs(view.record, wanted->record) &&
+          fingerprint(*wanted->description.admin_comment) != memory_.update_refused) {
+        plan_.update = UnitPlan::Update{view.job->id, std::move(wanted->description)};
       }
       waiting.pods = std::move(pods);
     } else {
@@ -272,9 +277,8 @@ class Planner final {
     return unit_.root && slurm_.reachable && slurm_.nodes_synced && !memory_.submitting && !plan_.update &&
            (!memory_.hold_until || now_ >= *memory_.hold_until);
   }
-  static bool differs(const JobRecord& known, const slurm::JobDescription& wanted) {
-    const auto record = parse_record(*wanted.admin_comment);
-    return record->spec != known.spec || record->uids != known.uids;
+  static bool differs(const JobRecord& known, const JobRecord& wanted) {
+    return wanted.spec != known.spec || wanted.uids != known.uids;
   }
 
   void running(HeldJob& held) {

@@ -17,7 +17,7 @@ class EventRecorder final {
  public:
   // `controller` is reportingController, e.g. "slurm-bridge-scheduler"; `instance` the pod's or host's name.
   EventRecorder(Client& client, std::string controller, std::string instance);
-  ~EventRecorder();  // after stop() has completed
+  ~EventRecorder();  // after stop() has completed, if anything was recorded
   // `action` empty: the reason.
   void record(const ObjectReference& about, EventType type, std::string_view reason, std::string_view action,
               std::string note);
