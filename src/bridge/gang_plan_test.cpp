@@ -164,6 +164,8 @@ TEST_F(GangTest, LatecomersJoinAJobThatWaits) {
   EXPECT_EQ(p.update->job, JobId{7});
   EXPECT_EQ(p.update->description.nodes, slurm::NodeCount(2, 3));
   EXPECT_TRUE(p.marks.empty()) << "c is marked when Slurm has the new record";
+  memory.update_refused = p.update->fingerprint;
+  EXPECT_FALSE(plan().update) << "what Slurm refused is not asked for again";
   view.jobs[0].record = *parse_record(*p.update->description.admin_comment);
   p = plan();
   EXPECT_FALSE(p.update);

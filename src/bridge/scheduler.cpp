@@ -256,7 +256,6 @@ struct Scheduler::Impl {
   }
 
   Task<> update(UnitPlan::Update update, Uid unit, std::stop_token stop) {
-    const auto record = parse_record(update.description.admin_comment.value_or(""));
     std::string refused;
     try {
       co_await slurm.update_job(update.job, std::move(update.description), stop);
@@ -268,7 +267,7 @@ struct Scheduler::Impl {
     }
     if (refused.empty()) co_return;
     // The job stays as it was; another change of the request is tried again.
-    if (record) memory[unit].update_refused = record->spec;
+    memory[unit].update_refused = update.fingerprint;
     log::warning("job not updated", {{"job", update.job}, {"why", refused}});
     mirror.poke();
   }

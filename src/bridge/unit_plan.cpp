@@ -263,9 +263,11 @@ class Planner final {
       std::ranges::move(std::exchange(jobs_.uncovered, {}), std::back_inserter(pods));
       sort_by_rank(pods);
       auto wanted = describe(pods, others);
-      if (wanted && differs(view.record, wanted->record) &&
-          fingerprint(*wanted->description.admin_comment) != memory_.update_refused) {
-        plan_.update = UnitPlan::Update{view.job->id, std::move(wanted->description)};
+      if (wanted && differs(view.record, wanted->record)) {
+        std::string mark = fingerprint(*wanted->description.admin_comment);
+        if (mark != memory_.update_refused) {
+          plan_.update = UnitPlan::Update{view.job->id, std::move(wanted->description), std::move(mark)};
+        }
       }
       waiting.pods = std::move(pods);
     } else {

@@ -96,7 +96,7 @@ struct UnitMemory {
   // slurmctld was asked about this job alone, and its answer is good until then: one that takes longer than
   // kConfirmWithin would else be old whenever it comes, and nothing would ever be bound.
   std::map<JobId, TimePoint> confirmed;
-  std::string update_refused;  // fingerprint of a comment that Slurm did not accept as an update
+  std::string update_refused;  // UnitPlan::Update::fingerprint of what Slurm did not accept
 };
 
 struct Waiting {
@@ -114,6 +114,7 @@ struct UnitPlan {
   struct Update {
     JobId job;
     slurm::JobDescription description;
+    std::string fingerprint;  // for UnitMemory::update_refused, should Slurm refuse it
   };
   struct Mark {
     PodPtr pod;
