@@ -41,6 +41,7 @@ state = "$run"
     bin_dir = "/usr/lib/cni"
     conf_dir = "$STATE/cni"
 T
+  # A folder of its own for logs: once a minute a kubelet removes those of pods it does not know, its neighbours' too.
   cat > "$STATE/$n/kubelet.yaml" <<Y
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -57,6 +58,7 @@ failSwapOn: false
 clusterDNS: [$GATEWAY]
 clusterDomain: cluster.local
 resolvConf: $STATE/resolv.conf
+podLogsDir: $STATE/$n/pod-logs
 evictionHard: {nodefs.available: "1%", imagefs.available: "1%", memory.available: "100Mi"}
 port: $((10250 + i * 10))
 healthzPort: $((10248 + i * 10))
