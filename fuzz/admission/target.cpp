@@ -28,16 +28,16 @@ void check(const bridge::Config& config, std::string_view path, std::string_view
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const bridge::Config listed =
+  static const bridge::Config kListed =
       bridge::parse_config("{managedNamespaces: [hpc], trustedUsers: ['system:serviceaccount:s:*']}", "fuzz", false);
-  static const bridge::Config selected =
+  static const bridge::Config kSelected =
       bridge::parse_config("managedNamespaceSelector: {matchLabels: {team: hpc}}", "fuzz", false);
-  static const json::Object labels{{"team", "hpc"}};
+  static const json::Object kLabels{{"team", "hpc"}};
   const std::string_view body(reinterpret_cast<const char*>(data), size);
   for (const std::string_view path : {bridge::kMutatePath, bridge::kValidatePath}) {
-    check(listed, path, body, nullptr);
-    check(selected, path, body, nullptr);
-    check(selected, path, body, &labels);
+    check(kListed, path, body, nullptr);
+    check(kSelected, path, body, nullptr);
+    check(kSelected, path, body, &kLabels);
   }
   return 0;
 }

@@ -98,13 +98,13 @@ int run_admission(const ServeOptions& options) {
   address->key.file = options.certificate_directory + "/tls.key";
   address->max_body = bridge::kMaxReview;
   bool serving = false;
-  bridge::WebhookOptions webhook;
+  bridge::NamespaceLabels labels_of;
   if (config.managed_namespace_selector) {
-    webhook.labels = [&labels](std::string ns, std::stop_token stop) { return labels(std::move(ns), std::move(stop)); };
+    labels_of = [&labels](std::string ns, std::stop_token stop) { return labels(std::move(ns), std::move(stop)); };
   }
   const net::Handler handler = runtime::counted_webhook(
       process.metrics(), process.loop(), {std::string(bridge::kMutatePath), std::string(bridge::kValidatePath)},
-      bridge::make_webhook(config, process.loop(), webhook));
+      bridge::make_webhook(config, std::move(labels_of)));
   const auto work = [&](std::stop_token stop) {
     return serve_until_stopped(process.loop(), *address, handler, serving, std::move(stop));
   };

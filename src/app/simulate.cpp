@@ -1,24 +1,28 @@
 // `bascule simulate STATE`: what the scheduler would do about a file of cluster state. Contacts nobody.
 #include "bridge/simulate.hpp"
 
+#include <fmt/format.h>
+
 #include <chrono>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 
 #include "app/options.hpp"
 #include "app/terminal.hpp"
+#include "base/file.hpp"
 #include "base/log.hpp"
 
 namespace bascule::app {
 
 namespace {
 
-std::string read_file(const std::string& name) {
+constexpr std::size_t kMaxState = std::size_t{1} << 30;  // all pods and jobs of a large cluster
+
+std::string read_input(const std::string& name) {
   if (name == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
-  std::ifstream file(name, std::ios::binary);
-  if (!file) throw UsageError("simulate: " + name + " cannot be read");
-  return {std::istreambuf_iterator<char>(file), {}};
+  auto text = read_file(name, kMaxState);
+  if (!text) throw UsageError(fmt::format("simulate: {}: {}", name, text.error().why));
+  return *std::move(text);
 }
 
 }  // namespace
@@ -30,7 +34,7 @@ int run_simulate(const SimulateOptions& options) {
   if (!options.config.empty()) defaults.config = bridge::load_config(options.config, false);
   bridge::ClusterState state;
   try {
-    state = bridge::read_state(read_file(options.file), defaults, interner);
+    state = bridge::read_state(read_input(options.file), defaults, interner);
   } catch (const bridge::StateFault& fault) {
     throw UsageError("simulate: " + options.file + ": " + fault.what());
   }

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 
-#include "base/base64.hpp"
 #include "bridge/admission_rules.hpp"
 #include "bridge/names.hpp"
 
 namespace bascule::bridge {
 
 namespace {
+
+using Operation = kube::AdmissionOperation;
 
 // Bounds what a refusal may say: every sentence is about a field, and a pod may have thousands of wrong ones.
 constexpr std::size_t kMaxSentences = 20;
@@ -42,7 +43,8 @@ Managed by_pod(const Config& config, const json::Value& pod) {
 }
 
 bool concerns_us(const Review& review) {
-  if (!review.pods || review.object == nullptr || review.operation == Operation::kOther) return false;
+  const bool written = review.operation == Operation::kCreate || review.operation == Operation::kUpdate;
+  if (!written || !review.group.empty() || review.resource != "pods") return false;
   return review.sub_resource.empty() || review.sub_resource == "resize";
 }
 
@@ -59,19 +61,29 @@ bool is_trusted(const Config& config, const Review& review) {
   });
 }
 
-Decision refuse(const Review& review, std::vector<std::string> sentences, int code = 403) {
-  Decision decision{.allowed = false, .code = code, .message = review.pod() + ": ", .patch = {}, .warnings = {}};
-  for (std::size_t i = 0; i < sentences.size(); ++i) {
-    if (i == kMaxSentences) {
-      decision.message += fmt::format("; and {} more", sentences.size() - i);
-      break;
-    }
-    decision.message += (i == 0 ? "" : "; ") + sentences[i];
-  }
-  return decision;
+std::string subject(const Review& review) {
+  std::string_view name = json::string_at(*review.object, {"metadata", "name"});
+  if (name.empty()) name = json::string_at(*review.object, {"metadata", "generateName"});
+  return fmt::format("pod {}/{}", review.ns, name);
 }
 
-Decision refuse_unknown(const Review& review) {
+Verdict refuse(const Review& review, std::vector<std::string> sentences, int code = 403) {
+  Verdict verdict;
+  verdict.allowed = false;
+  verdict.code = code;
+  verdict.reason = code == 403 ? "Forbidden" : "ServiceUnavailable";
+  verdict.message = subject(review) + ": ";
+  for (std::size_t i = 0; i < sentences.size(); ++i) {
+    if (i == kMaxSentences) {
+      verdict.message += fmt::format("; and {} more", sentences.size() - i);
+      break;
+    }
+    verdict.message += (i == 0 ? "" : "; ") + sentences[i];
+  }
+  return verdict;
+}
+
+Verdict refuse_unknown(const Review& review) {
   return refuse(
       review,
       {fmt::format("the labels of namespace {} cannot be read at the moment, so it is not known whether Slurm "
@@ -111,54 +123,7 @@ void add_toleration(const Config& config, const json::Value& pod, json::Array& p
   }
 }
 
-Operation operation_of(std::string_view word) {
-  if (word == "CREATE") return Operation::kCreate;
-  return word == "UPDATE" ? Operation::kUpdate : Operation::kOther;
-}
-
 }  // namespace
-
-std::string Review::pod() const {
-  std::string_view name = object == nullptr ? std::string_view{} : json::string_at(*object, {"metadata", "name"});
-  if (name.empty() && object != nullptr) name = json::string_at(*object, {"metadata", "generateName"});
-  return fmt::format("pod {}/{}", ns, name);
-}
-
-std::expected<Review, std::string> read_review(const json::Value& document) {
-  const std::string_view version = json::string_at(document, {"apiVersion"});
-  if (json::string_at(document, {"kind"}) != "AdmissionReview" || version != "admission.k8s.io/v1") {
-    return std::unexpected("the body is not an AdmissionReview of admission.k8s.io/v1");
-  }
-  const json::Value* request = json::find(document, {"request"});
-  if (request == nullptr || !request->is_object()) return std::unexpected("the AdmissionReview has no request");
-  Review review;
-  review.uid = json::string_at(*request, {"uid"});
-  if (review.uid.empty()) return std::unexpected("the AdmissionReview's request has no uid");
-  review.ns = json::string_at(*request, {"namespace"});
-  review.operation = operation_of(json::string_at(*request, {"operation"}));
-  review.pods = json::string_at(*request, {"resource", "group"}).empty() &&
-                json::string_at(*request, {"resource", "resource"}) == "pods";
-  review.sub_resource = json::string_at(*request, {"subResource"});
-  review.user = json::string_at(*request, {"userInfo", "username"});
-  if (const json::Array* groups = json::array_at(*request, {"userInfo", "groups"})) {
-    for (const json::Value& group : *groups) {
-      if (const auto* text = group.if_string()) review.groups.push_back(json::view(*text));
-    }
-  }
-  const auto object_at = [&](std::string_view key) {
-    const json::Value* value = json::find(*request, {key});
-    return value != nullptr && value->is_object() ? value : nullptr;
-  };
-  review.object = object_at("object");
-  review.old_object = object_at("oldObject");
-  if (review.pods && review.operation != Operation::kOther && review.object == nullptr) {
-    return std::unexpected("the AdmissionReview's request has no object");
-  }
-  if (review.pods && review.operation == Operation::kUpdate && review.old_object == nullptr) {
-    return std::unexpected("the AdmissionReview's request is an UPDATE without oldObject");
-  }
-  return review;
-}
 
 bool matches(const LabelSelector& selector, const json::Object& labels) {
   return std::ranges::all_of(selector.requirements, [&](const LabelRequirement& requirement) {
@@ -186,30 +151,30 @@ bool needs_namespace(const Config& config, const Review& review) {
          by_pod(config, *review.object) == Managed::kUnknown;
 }
 
-Decision mutate(const Config& config, const Review& review, Managed by_namespace) {
+Verdict mutate(const Config& config, const Review& review, Managed by_namespace) {
   // Scheduler name and node are fixed at creation: changing them later would make every update fail.
   if (!concerns_us(review) || review.operation != Operation::kCreate || !review.sub_resource.empty()) return {};
   const Managed state = handled(config, review, by_namespace);
   if (state == Managed::kNo) return {};
   if (state == Managed::kUnknown) return refuse_unknown(review);
 
-  Decision decision;
+  Verdict verdict;
   const json::Value& pod = *review.object;
-  if (json::object_at(pod, {"spec"}) == nullptr) return decision;  // the API server will refuse it
+  if (json::object_at(pod, {"spec"}) == nullptr) return verdict;  // the API server will refuse it
   if (json::find(pod, {"spec", "nodeName"}) != nullptr && !json::string_at(pod, {"spec", "nodeName"}).empty()) {
-    decision.patch.push_back(json::Object{{"op", "remove"}, {"path", "/spec/nodeName"}});
+    verdict.patch.push_back(json::Object{{"op", "remove"}, {"path", "/spec/nodeName"}});
   }
   std::string_view scheduler = scheduler_of(pod);
   if (scheduler.empty() || scheduler == kDefaultScheduler) {
     scheduler = config.scheduler_name;
-    decision.patch.push_back(
+    verdict.patch.push_back(
         json::Object{{"op", "add"}, {"path", "/spec/schedulerName"}, {"value", config.scheduler_name}});
   }
-  if (scheduler == config.scheduler_name) add_toleration(config, pod, decision.patch);
-  return decision;
+  if (scheduler == config.scheduler_name) add_toleration(config, pod, verdict.patch);
+  return verdict;
 }
 
-Decision validate(const Config& config, const Review& review, Managed by_namespace) {
+Verdict validate(const Config& config, const Review& review, Managed by_namespace) {
   if (!concerns_us(review)) return {};
   const Managed state = handled(config, review, by_namespace);
   if (state == Managed::kNo) return {};
@@ -226,9 +191,9 @@ Decision validate(const Config& config, const Review& review, Managed by_namespa
     shape_faults(pod, faults);
     request_faults(config, review.ns, pod, faults);
     if (!faults.empty()) return refuse(review, std::move(faults));
-    Decision decision;
-    request_warnings(pod, decision.warnings);
-    return decision;
+    Verdict verdict;
+    request_warnings(pod, verdict.warnings);
+    return verdict;
   }
   if (!is_trusted(config, review)) change_faults(*review.old_object, pod, faults);
   Sentences old_faults;
@@ -239,27 +204,7 @@ Decision validate(const Config& config, const Review& review, Managed by_namespa
   for (std::string& fault : new_faults) {
     if (!std::ranges::binary_search(old_faults, fault)) faults.push_back(std::move(fault));
   }
-  return faults.empty() ? Decision{} : refuse(review, std::move(faults));
-}
-
-json::Value answer(const Review& review, const Decision& decision) {
-  json::Object response{{"uid", review.uid}, {"allowed", decision.allowed}};
-  if (!decision.allowed) {
-    response["status"] = json::Object{{"status", "Failure"},
-                                      {"message", decision.message},
-                                      {"reason", decision.code == 403 ? "Forbidden" : "ServiceUnavailable"},
-                                      {"code", decision.code}};
-  } else if (!decision.patch.empty()) {
-    response["patchType"] = "JSONPatch";
-    response["patch"] = base64_encode(json::dump(decision.patch));
-  }
-  if (!decision.warnings.empty()) {
-    json::Array warnings;
-    for (const std::string& warning : decision.warnings) warnings.emplace_back(warning);
-    response["warnings"] = std::move(warnings);
-  }
-  return json::Object{
-      {"apiVersion", "admission.k8s.io/v1"}, {"kind", "AdmissionReview"}, {"response", std::move(response)}};
+  return faults.empty() ? Verdict{} : refuse(review, std::move(faults));
 }
 
 }  // namespace bascule::bridge

@@ -8,34 +8,16 @@
 #pragma once
 
 #include <cstdint>
-#include <expected>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "bridge/config.hpp"
 #include "json/value.hpp"
+#include "kube/admission_review.hpp"
 
 namespace bascule::bridge {
 
-enum class Operation : std::uint8_t { kCreate, kUpdate, kOther };
-
-// Of an AdmissionReview. Texts and objects belong to the document it was read from.
-struct Review {
-  std::string_view uid;
-  std::string_view ns;
-  Operation operation = Operation::kOther;
-  bool pods = false;  // about pods, not some other resource
-  std::string_view sub_resource;
-  std::string_view user;
-  std::vector<std::string_view> groups;
-  const json::Value* object = nullptr;
-  const json::Value* old_object = nullptr;
-
-  std::string pod() const;  // "pod ns/name"
-};
-// The error is a sentence for the caller: not an AdmissionReview of v1, or parts missing.
-std::expected<Review, std::string> read_review(const json::Value& document);
+using Review = kube::AdmissionReview;
+using Verdict = kube::AdmissionVerdict;
 
 // Whether the review's namespace is managed. kUnknown: a selector is configured and the labels are not known.
 enum class Managed : std::uint8_t { kNo, kYes, kUnknown };
@@ -44,17 +26,8 @@ bool needs_namespace(const Config& config, const Review& review);
 Managed managed(const Config& config, std::string_view ns, const json::Object* labels);
 bool matches(const LabelSelector& selector, const json::Object& labels);
 
-struct Decision {
-  bool allowed = true;
-  int code = 200;       // of the status when not allowed: 403, or 503 when it may be tried again
-  std::string message;  // all faults, one sentence each
-  json::Array patch;    // RFC 6902; empty: nothing to change
-  std::vector<std::string> warnings;
-};
-Decision mutate(const Config& config, const Review& review, Managed managed);
-Decision validate(const Config& config, const Review& review, Managed managed);
-
-// The AdmissionReview to send back.
-json::Value answer(const Review& review, const Decision& decision);
+// A refusal names all faults, one sentence each; its code is 403, or 503 when it may be tried again.
+Verdict mutate(const Config& config, const Review& review, Managed managed);
+Verdict validate(const Config& config, const Review& review, Managed managed);
 
 }  // namespace bascule::bridge

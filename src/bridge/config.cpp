@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <numeric>
 #include <span>
 #include <utility>
 
+#include "base/file.hpp"
 #include "json/yaml.hpp"
 #include "net/client.hpp"
 
@@ -397,15 +397,13 @@ Config parse_config(std::string_view yaml, std::string_view name, bool need_slur
 }
 
 Config load_config(const std::string& path, bool need_slurm) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    throw ConfigFaults{{fmt::format("{}: cannot be read; give the configuration file with --config", path)}};
+  const auto text = read_file(path, kMaxFile);
+  if (!text && text.error().too_large) throw ConfigFaults{{fmt::format("{}: {}", path, text.error().why)}};
+  if (!text) {
+    throw ConfigFaults{
+        {fmt::format("{}: cannot be read: {}; give the configuration file with --config", path, text.error().why)}};
   }
-  std::string text(kMaxFile + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) throw ConfigFaults{{fmt::format("{}: cannot be read", path)}};
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return parse_config(text, path, need_slurm);
+  return parse_config(*text, path, need_slurm);
 }
 
 }  // namespace bascule::bridge

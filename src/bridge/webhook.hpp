@@ -25,21 +25,8 @@ inline constexpr std::size_t kMaxReview = std::size_t{8} << 20;
 // known. Must not throw.
 using NamespaceLabels = std::function<Task<std::optional<json::Object>>(std::string ns, std::stop_token stop)>;
 
-// How one review went, for metrics.
-struct ReviewReport {
-  std::string_view path;
-  int http;  // status of the HTTP answer
-  bool allowed;
-  Duration took;
-};
-
-struct WebhookOptions {
-  NamespaceLabels labels = nullptr;  // nullptr: labels are never known
-  std::function<void(const ReviewReport&)> report = nullptr;
-};
-
-// `config` and `clock` outlive the handler. Other paths are 404, other methods 405.
-net::Handler make_webhook(const Config& config, const Clock& clock, WebhookOptions options);
+// `labels` may be nullptr: they are never known. `config` outlives the handler. Other paths are 404, other methods 405.
+net::Handler make_webhook(const Config& config, NamespaceLabels labels);
 
 // One exchange with what is known of the namespace at hand (nullptr: nothing). The status and the body.
 net::ServerResponse respond(const Config& config, std::string_view path, std::string_view body,

@@ -104,7 +104,7 @@ class WebhookProcess final {
     net::ServerOptions options{.address = "127.0.0.1"};
     options.certificate.text = pair.certificate;
     options.key.text = pair.key;
-    const auto server = net::serve(loop, options, make_webhook(config, loop, {}));
+    const auto server = net::serve(loop, options, make_webhook(config, nullptr));
     const std::uint16_t port = server->port();
     if (write(ready, &port, sizeof port) != sizeof port) return 1;
     Gate gate(loop);

@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
+#include "base/file.hpp"
 #include "kube/kubeconfig.hpp"
 
 namespace bascule::kube {
@@ -19,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kAccount = "/var/run/secrets/kubernetes.io/serviceaccount/";
-constexpr std::uintmax_t kMaxFile = std::uintmax_t{4} << 20;
+constexpr std::size_t kMaxFile = std::size_t{4} << 20;
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -31,17 +29,11 @@ bool readable(const std::string& path) {
   return fs::is_regular_file(path, ignored) && ::access(path.c_str(), R_OK) == 0;
 }
 
-std::string read_file(const std::string& path) {
-  std::error_code error;
-  const std::uintmax_t size = fs::file_size(path, error);
-  if (!error && size > kMaxFile) throw ConfigError(fmt::format("{}: is too large for a kubeconfig", path));
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (error || !file) {
-    throw ConfigError(fmt::format("{}: cannot be read: {}", path, error ? error.message() : std::strerror(errno)));
-  }
-  return text.str();
+std::string read_config(const std::string& path) {
+  auto text = read_file(path, kMaxFile);
+  if (text) return *std::move(text);
+  if (text.error().too_large) throw ConfigError(fmt::format("{}: is too large for a kubeconfig", path));
+  throw ConfigError(fmt::format("{}: cannot be read: {}", path, text.error().why));
 }
 
 // The files of KUBECONFIG; those that do not exist are passed over, as kubectl does.
@@ -51,7 +43,7 @@ std::vector<KubeconfigFile> read_list(const std::string& list) {
   for (std::string part; std::getline(parts, part, ':');) {
     std::error_code ignored;
     if (part.empty() || !fs::exists(part, ignored)) continue;
-    files.push_back({fs::absolute(part).string(), read_file(part)});
+    files.push_back({fs::absolute(part).string(), read_config(part)});
   }
   return files;
 }
@@ -64,7 +56,7 @@ bool in_pod() {
 
 Config load_config(const ConfigChoice& choice) {
   if (!choice.path.empty()) {
-    return build_config({{fs::absolute(choice.path).string(), read_file(choice.path)}}, choice.context, readable);
+    return build_config({{fs::absolute(choice.path).string(), read_config(choice.path)}}, choice.context, readable);
   }
   if (const std::string list = environment("KUBECONFIG"); !list.empty()) {
     const std::vector<KubeconfigFile> files = read_list(list);
@@ -74,7 +66,7 @@ Config load_config(const ConfigChoice& choice) {
   if (choice.context.empty() && in_pod()) return in_cluster_config();
   const std::string path = environment("HOME") + "/.kube/config";
   std::error_code ignored;
-  if (fs::exists(path, ignored)) return build_config({{path, read_file(path)}}, choice.context, readable);
+  if (fs::exists(path, ignored)) return build_config({{path, read_config(path)}}, choice.context, readable);
   throw ConfigError(
       fmt::format("no cluster is configured: not in a pod, KUBECONFIG is not set and {} does not exist; name a file "
                   "with --kubeconfig",
@@ -106,7 +98,7 @@ Config in_cluster_config() {
   config.http.tls.ca.file = account + "ca.crt";
   config.token_file = account + "token";
   if (readable(account + "namespace")) {
-    std::string ns = read_file(account + "namespace");
+    std::string ns = read_config(account + "namespace");
     while (!ns.empty() && (ns.back() == '\n' || ns.back() == ' ')) ns.pop_back();
     if (!ns.empty()) config.ns = std::move(ns);
   }

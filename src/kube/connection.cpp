@@ -1,11 +1,10 @@
 #include <fmt/format.h>
 
-#include <fstream>
-#include <sstream>
 #include <thread>
 #include <utility>
 
 #include "base/base64.hpp"
+#include "base/file.hpp"
 #include "base/log.hpp"
 #include "kube/config.hpp"
 #include "kube/exec_plugin.hpp"
@@ -19,12 +18,9 @@ constexpr Duration kExpirySkew = std::chrono::seconds(10);  // a plug-in's token
 constexpr Duration kLeastRuns = std::chrono::seconds(5);    // between runs of a plug-in whose tokens are refused
 constexpr std::size_t kMaxToken = std::size_t{64} << 10;
 
-// Without white space at its ends; empty when it cannot be read.
+// Without white space at its ends; empty when it cannot be read or is no token by its size.
 std::string read_token(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kMaxToken, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
+  const std::string text = read_file(path, kMaxToken).value_or("");
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);

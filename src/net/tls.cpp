@@ -10,10 +10,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
 
+#include "base/file.hpp"
 #include "base/log.hpp"
 
 namespace bascule::net {
@@ -324,15 +323,13 @@ namespace {
 
 std::string contents(const Pem& pem, const char* what) {
   if (!pem.text.empty() || pem.file.empty()) return pem.text;
-  std::ifstream file(pem.file, std::ios::binary);
-  if (!file) throw std::invalid_argument(std::string("TLS: ") + what + " " + pem.file + ": " + std::strerror(errno));
-  std::string text(kMaxPem + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kMaxPem)
-    throw std::invalid_argument(std::string("TLS: ") + what + " " + pem.file + " is too large");
-  if (text.empty()) throw std::invalid_argument(std::string("TLS: ") + what + " " + pem.file + " is empty");
-  return text;
+  auto text = read_file(pem.file, kMaxPem);
+  const auto refuse = [&](const std::string& why) {
+    throw std::invalid_argument(std::string("TLS: ") + what + " " + pem.file + why);
+  };
+  if (!text) refuse(text.error().too_large ? " is too large" : ": " + text.error().why);
+  if (text->empty()) refuse(" is empty");
+  return *std::move(text);
 }
 
 }  // namespace

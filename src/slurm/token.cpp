@@ -7,13 +7,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <optional>
 
 #include "base/base64.hpp"
+#include "base/file.hpp"
 #include "base/time.hpp"
 #include "json/value.hpp"
 #include "slurm/error.hpp"
@@ -38,16 +35,13 @@ std::string base64url(std::string_view bytes) {
 
 // What stands in the file, without SLURM_JWT= and white space. Says nothing of the content in errors.
 std::string read_token(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
+  const auto text = read_file(path, kMaxToken);
+  if (!text && text.error().too_large) fail(fmt::format("the Slurm token file {} has more than 64 KiB", path));
+  if (!text) {
     fail(fmt::format("the Slurm token file {} cannot be read: {}; write a token of \"scontrol token\" there", path,
-                     std::strerror(errno)));
+                     text.error().why));
   }
-  std::string text(kMaxToken + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kMaxToken) fail(fmt::format("the Slurm token file {} has more than 64 KiB", path));
-  std::string_view token = text;
+  std::string_view token = *text;
   const auto trim = [&token] {
     constexpr std::string_view kSpace = " \t\r\n";
     token.remove_prefix(std::min(token.find_first_not_of(kSpace), token.size()));

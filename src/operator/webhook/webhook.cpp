@@ -121,28 +121,16 @@ struct Webhook {
     co_return validate(*kind, review, known);
   }
 
-  void report(std::string_view path, int http, bool allowed, TimePoint begun) const {
-    if (options.report) options.report({path, http, allowed, kube.loop().now() - begun});
-  }
-
   Task<net::ServerResponse> serve(const net::ServerRequest& request, std::stop_token stop) const {
-    const TimePoint begun = kube.loop().now();
     const std::string_view target = request.target;
     const std::string_view path = target.substr(0, target.find('?'));
     const std::optional<Kind> kind = validated_kind(path);
     if (!kind && path != kBindingPath) co_return plain(404, "no webhook has this path");
-    if (request.method != "POST") {
-      report(path, 405, false, begun);
-      co_return plain(405, "an AdmissionReview comes by POST");
-    }
+    if (request.method != "POST") co_return plain(405, "an AdmissionReview comes by POST");
     const auto document = parse_review(request.body);
     const auto review = document ? kube::read_admission_review(*document) : std::unexpected(document.error());
-    if (!review) {
-      report(path, 400, false, begun);
-      co_return plain(400, review.error());
-    }
+    if (!review) co_return plain(400, review.error());
     const kube::AdmissionVerdict verdict = co_await decide(kind, *review, std::move(stop));
-    report(path, 200, verdict.allowed, begun);
     net::ServerResponse response;
     response.headers.add("Content-Type", "application/json");
     response.body = json::dump(kube::admission_answer(*review, verdict));

@@ -2,9 +2,6 @@
 // is answered 400 with a sentence; the API server then applies the failure policy.
 #pragma once
 
-#include <functional>
-#include <string_view>
-
 #include "base/loop.hpp"
 #include "kube/client.hpp"
 #include "net/http.hpp"
@@ -12,19 +9,10 @@
 
 namespace bascule::op {
 
-// How one review went, for metrics.
-struct ReviewReport {
-  std::string_view path;
-  int http;  // status of the HTTP answer
-  bool allowed;
-  Duration took;
-};
-
 struct WebhookOptions {
   // All look-ups of one review together: what is not known by then stays unknown. Below the API server's own patience,
   // so that a slow look-up costs a check, not the request.
   Duration look_up_for = std::chrono::seconds(3);
-  std::function<void(const ReviewReport&)> report = nullptr;
 };
 
 // `kube` and its loop outlive the handler. Other paths are 404, other methods 405.
