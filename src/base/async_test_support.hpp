@@ -41,7 +41,7 @@ struct AsyncTest : testing::Test {
   }
   Task<> note_close(Gate& gate) {
     co_await gate.close();
-    log.push_back("closed");
+    log.emplace_back("closed");
   }
   // Waits for the gate as an owner must.
   void close(Gate& gate) {

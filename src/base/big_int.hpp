@@ -11,8 +11,10 @@
 
 namespace bascule {
 
+// NOLINTBEGIN(modernize-use-using): __extension__ stands before no alias
 __extension__ typedef __int128 Int128;
 __extension__ typedef unsigned __int128 UInt128;
+// NOLINTEND(modernize-use-using)
 
 class BigInt final {
  public:

@@ -74,10 +74,12 @@ class Quantity final {
   std::string print_decimal(Format format) const;
   std::optional<std::string> print_binary() const;
 
+  // NOLINTBEGIN(readability-identifier-naming): as private as what is around them
   union {
     std::int64_t small_;
     BigInt* big_;  // owned
   };
+  // NOLINTEND(readability-identifier-naming)
   std::int16_t scale_ = 0;
   Format format_ = Format::kDecimalSi;
   bool big_mantissa_ = false;

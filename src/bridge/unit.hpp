@@ -29,7 +29,7 @@ enum class GroupKind : std::uint8_t {
   kLeaderWorker,  // one group of a LeaderWorkerSet, by labels of its controller
 };
 struct Group {
-  GroupKind kind;
+  GroupKind kind = GroupKind::kWorkload;
   NamespacedName object;  // PodGroup or LeaderWorkerSet, in the pod's namespace
   Uid unit;
 };

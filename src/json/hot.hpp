@@ -184,7 +184,7 @@ class Value final {
     return text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
   }
 
-  [[noreturn]] void fail(simdjson::error_code error, std::string_view expected) {
+  [[noreturn]] void fail(simdjson::error_code error, std::string_view expected) const {
     const bool shape = error == simdjson::SUCCESS || error == simdjson::INCORRECT_TYPE ||
                        error == simdjson::NUMBER_ERROR || error == simdjson::NUMBER_OUT_OF_RANGE;
     if (shape) refuse(expected);

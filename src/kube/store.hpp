@@ -57,6 +57,7 @@ class ObjectStore final {
     mutable std::uint32_t list;  // the last list, or time between lists, it was seen in
   };
   static const NamespacedName& key_of(const Entry& entry) noexcept { return entry.item.meta->key; }
+  // NOLINTNEXTLINE(bugprone-return-const-ref-from-parameter): hashed and compared on the spot
   static const NamespacedName& key_of(const NamespacedName& key) noexcept { return key; }
   struct Hash {
     using is_transparent = void;
