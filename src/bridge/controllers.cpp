@@ -1,6 +1,7 @@
 #include "bridge/controllers.hpp"
 
 #include "base/log.hpp"
+#include "bridge/bridge_metrics.hpp"
 #include "bridge/node_sync.hpp"
 #include "bridge/pod_sync.hpp"
 #include "bridge/scheduler.hpp"
@@ -43,6 +44,7 @@ Task<> Controllers::run(std::stop_token stop) {
                    self.options.pod_workers);
   NodeSync node_sync({self.kube, self.slurm, self.nodes, self.mirror, self.events, self.metrics}, self.options.config,
                      {bridge, cluster}, self.options.node_workers);
+  const auto slurm = watch_slurm(self.metrics, self.mirror);
   self.pods.start();
   self.nodes.start();
   self.mirror.start();

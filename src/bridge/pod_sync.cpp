@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.hpp"
+#include "bridge/bridge_metrics.hpp"
 #include "bridge/names.hpp"
 #include "bridge/pod_patch.hpp"
 #include "bridge/pod_plan.hpp"
@@ -26,6 +27,7 @@ json::Object release_patch() {
 struct PodSync::Impl {
   Impl(Parts p, Identity s, std::size_t workers)
       : parts(p),
+        counters(p.metrics),
         loop(p.kube.loop()),
         self(std::move(s)),
         index(self, [this](const Uid& unit) { controller.add(unit.str()); }),
@@ -42,6 +44,7 @@ struct PodSync::Impl {
   }
 
   Parts parts;
+  PodSyncCounters counters;
   Loop& loop;
   Identity self;
   UnitIndex index;
@@ -135,8 +138,7 @@ struct PodSync::Impl {
     log::info("pod deleted", {{"pod", one.pod->meta.key}, {"job", one.job}, {"why", one.why}});
     parts.events.record(reference_to(*one.pod), kube::EventType::kWarning, "SlurmJobEnded", "Deleting",
                         one.why + "; the pod is deleted");
-    if (parts.metrics != nullptr)
-      parts.metrics->add("bascule_bridge_pods_deleted_total", "Pods deleted because their Slurm job ended", {});
+    counters.deleted.add();
   }
 
   Task<> adopt_job(PodSyncPlan::Adopt one, std::stop_token stop) {
@@ -164,8 +166,7 @@ struct PodSync::Impl {
     } catch (const slurm::NotFound&) {
     }
     log::info("job cancelled", {{"job", one.job}, {"why", one.why}});
-    if (parts.metrics != nullptr)
-      parts.metrics->add("bascule_bridge_jobs_cancelled_total", "Slurm jobs cancelled because their pods are over", {});
+    counters.cancelled.add();
     const std::optional<slurm::Job> job = co_await parts.mirror.ask(one.job, stop);
     parts.mirror.poke();
     co_return !job || job->states.ended();

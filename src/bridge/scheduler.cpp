@@ -4,6 +4,7 @@
 
 #include "base/log.hpp"
 #include "base/time.hpp"
+#include "bridge/bridge_metrics.hpp"
 #include "bridge/group_status.hpp"
 #include "bridge/names.hpp"
 #include "bridge/node_table.hpp"
@@ -62,6 +63,7 @@ struct Scheduler::Impl {
         slurm(s),
         options(std::move(o)),
         metrics(m),
+        counters(m),
         pods(k, {.resource = kube::resources::kPods}, kube::decode_pod, interner),
         nodes(k, {.resource = kube::resources::kNodes}, kube::decode_node, interner),
         jobs(k, {.resource = kube::resources::kJobs}, kube::decode_job, interner),
@@ -75,6 +77,7 @@ struct Scheduler::Impl {
   slurm::Client& slurm;
   SchedulerOptions options;
   runtime::Metrics* metrics;
+  SchedulerCounters counters;
   json::Interner interner;
   kube::Informer<kube::Pod> pods;
   kube::Informer<kube::Node> nodes;
@@ -230,7 +233,7 @@ struct Scheduler::Impl {
     controller->add_first(unit.str());
     if (!job.id) co_return;
     memory[unit].failures = 0;
-    count_submit("accepted");
+    counters.accepted.add();
     log::info("job submitted", {{"job", job.id}, {"unit", unit.str()}});
     job.states.base = slurm::JobState::kPending;
     job.admin_comment = comment;
@@ -251,7 +254,7 @@ struct Scheduler::Impl {
     mind.hold_why = why;
     mind.submitting = false;
     if (doubtful) mind.doubt = loop.now();
-    count_submit(doubtful ? "unknown" : "refused");
+    (doubtful ? counters.in_doubt : counters.refused).add();
     log::limited(log::Level::kWarning, 1s, "job not submitted", {{"unit", unit.str()}, {"why", why}});
   }
 
@@ -316,7 +319,7 @@ struct Scheduler::Impl {
       controller->add_after(unit.str(), 1s);
       co_return;
     }
-    if (metrics != nullptr) metrics->add("bascule_bridge_binds_total", "Pods bound", {});
+    counters.bound.add();
     log::info("pod bound", {{"pod", bind.pod->meta.key}, {"node", node}, {"job", bind.job}});
     events.record(
         reference_to(*bind.pod), kube::EventType::kNormal, "Scheduled", "Binding",
@@ -354,12 +357,6 @@ struct Scheduler::Impl {
       }
     }
   }
-
-  void count_submit(std::string_view result) {
-    if (metrics == nullptr) return;
-    metrics->add("bascule_bridge_submits_total", "Jobs submitted to Slurm, by result",
-                 {{"result", std::string(result)}});
-  }
 };
 
 Scheduler::Scheduler(kube::Client& kube, slurm::Client& slurm, SchedulerOptions options, runtime::Metrics* metrics)
@@ -372,6 +369,8 @@ Task<> Scheduler::run(std::stop_token stop) {
   if (uid.empty()) co_return;
   self.self = {self.options.config.scheduler_name, uid};
   self.connect();
+  const auto waiting = watch_waiting(self.metrics, self.pods, self.self.bridge);
+  const auto slurm = watch_slurm(self.metrics, self.mirror);
   self.pods.start();
   self.nodes.start();
   self.jobs.start();
