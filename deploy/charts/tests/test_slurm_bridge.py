@@ -135,3 +135,130 @@ def test_mistakes_are_named():
 def test_admission_can_be_left_out():
     text = render("admission.enabled=false")
     assert not [o for o in objects(text) if "admission" in o["metadata"]["name"]]
+
+
+# Values of slurm-bridge 1.3 and its successors, with their defaults. A values file that sets any of them must be understood.
+COMPONENT = {"image.pullPolicy": "IfNotPresent", "image.tag": "", "pdb.enabled": False, "priorityClassName": "", "resources": {}, "nodeSelector": {}, "affinity": {}, "tolerations": []}
+ORIGINAL = {
+    "nameOverride": "", "fullnameOverride": "", "namespaceOverride": "",
+    **{f"scheduler.{key}": value for key, value in COMPONENT.items()},
+    "scheduler.replicaCount": 1, "scheduler.leaderElect": False, "scheduler.verbosity": None,
+    "schedulerConfig.schedulerName": "slurm-bridge-scheduler", "schedulerConfig.mcsLabel": "kubernetes", "schedulerConfig.partition": "slurm-bridge",
+    "schedulerConfig.clientQPS": None, "schedulerConfig.clientBurst": None,
+    **{f"admission.{key}": value for key, value in COMPONENT.items()},
+    "admission.enabled": True, "admission.replicas": 1, "admission.pdb.minAvailable": 1, "admission.pdb.maxUnavailable": None,
+    "admission.certManager.enabled": True, "admission.certManager.duration": "43800h0m0s", "admission.certManager.renewBefore": "8760h0m0s",
+    "admission.tls.existingSecret": "", "admission.tls.caBundle": "",
+    "admission.managedNamespaces": ["slurm-bridge"], "admission.managedNamespaceSelector": {},
+    **{f"controllers.{key}": value for key, value in COMPONENT.items()},
+    "controllers.replicas": 1, "controllers.leaderElect": False, "controllers.verbosity": None, "controllers.podWorkers": None,
+    "controllers.pdb.minAvailable": 1, "controllers.pdb.maxUnavailable": None,
+    "sharedConfig.slurmRestApi": "http://slurm-restapi.slurm:6820", "sharedConfig.slurmJwtSecret": "slurm-bridge-token", "sharedConfig.deviceProfiles": None,
+}
+
+
+def test_every_value_of_the_original_is_here_with_its_default():
+    ours = yaml.safe_load((CHART.folder / "values.yaml").read_text())
+    for path, default in ORIGINAL.items():
+        at = ours
+        for key in path.split("."):
+            assert key in at, path
+            at = at[key]
+        assert at == default, path
+    schema = json.loads((CHART.folder / "values.schema.json").read_text())
+
+    def described(values, schema, path=""):
+        for key, value in values.items():
+            assert key in schema["properties"], f"{path}{key} is not in the schema"
+            if isinstance(value, dict) and "properties" in schema["properties"][key]:
+                described(value, schema["properties"][key], f"{path}{key}.")
+
+    described(ours, schema)
+
+
+def test_a_values_file_of_the_original_is_understood():
+    gates = {"DRAExtendedResource": True, "SchedulerPopFromBackoffQ": False}
+    text = render("scheduler.featureGates=" + json.dumps(gates), "schedulerConfig.clientQPS=50.5", "schedulerConfig.clientBurst=100", "controllers.podWorkers=8",
+                  "scheduler.verbosity=5", 'sharedConfig.slurmJwtSecret={"name":"token","key":"SLURM_JWT"}', 'admission.image.repository="ghcr.io/slinkyproject/slurm-bridge-admission"')
+    assert "--pod-workers=8" in container(text, "slurm-bridge-controllers")["args"]
+    assert "--zap-log-level=5" in container(text, "slurm-bridge-scheduler")["args"]
+    for name in ("slurm-bridge-scheduler", "slurm-bridge-controllers"):
+        (secret,) = [v["secret"] for v in find(text, "Deployment", name)["spec"]["template"]["spec"]["volumes"] if v["name"] == "slurm-jwt"]
+        assert secret["secretName"] == "token" and secret["items"] == [{"key": "SLURM_JWT", "path": "auth-token"}]
+    assert "deviceProfiles" in refused('sharedConfig.deviceProfiles=[{"name":"cpu"}]')
+
+
+def test_a_certificate_from_elsewhere():  # W60: also where charts are rendered without a cluster
+    text = render("admission.certManager.enabled=false", 'admission.tls={"existingSecret":"mine","caBundle":"Y2E="}')
+    assert not [o for o in objects(text) if o["kind"] == "Secret" or o["apiVersion"].startswith("cert-manager.io")]
+    for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"):
+        assert find(text, kind, "slurm-bridge-admission")["webhooks"][0]["clientConfig"]["caBundle"] == "Y2E="
+    volumes = {v["name"]: v for v in find(text, "Deployment", "slurm-bridge-admission")["spec"]["template"]["spec"]["volumes"]}
+    assert volumes["certificates"]["secret"]["secretName"] == "mine"
+    assert "caBundle" in refused("admission.certManager.enabled=false", 'admission.tls.existingSecret="mine"')
+    assert "certManager" in refused('admission.tls={"existingSecret":"mine","caBundle":"Y2E="}')
+
+
+def test_cert_manager_renews_what_the_pods_mount():
+    text = render()
+    (secret,) = [v["secret"] for v in find(text, "Deployment", "slurm-bridge-admission")["spec"]["template"]["spec"]["volumes"] if v["name"] == "certificates"]
+    certificate = find(text, "Certificate", "slurm-bridge-admission")
+    assert certificate["spec"]["secretName"] == secret["secretName"]
+    assert "slurm-bridge-admission.test-namespace.svc" in certificate["spec"]["dnsNames"]
+    for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"):
+        annotations = find(text, kind, "slurm-bridge-admission")["metadata"]["annotations"]
+        assert annotations["cert-manager.io/inject-ca-from"] == "test-namespace/slurm-bridge-admission"
+
+
+def test_readiness_is_readiness():  # W59
+    for name in ("slurm-bridge-scheduler", "slurm-bridge-controllers", "slurm-bridge-admission"):
+        one = container(render(), name)
+        assert one["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}
+        assert one["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}
+        assert {"name": "health", "containerPort": 8081, "protocol": "TCP"} in one["ports"]
+
+
+@pytest.mark.parametrize("component,count", [("scheduler", "replicaCount"), ("admission", "replicas"), ("controllers", "replicas")])
+def test_two_replicas(component, count):
+    """They elect, spread over nodes, and one of them may go."""
+    name = f"slurm-bridge-{component}"
+    text = render(f"{component}.{count}=2", f"{component}.pdb.enabled=true")
+    spec = find(text, "Deployment", name)["spec"]
+    assert spec["replicas"] == 2 and "strategy" not in spec
+    (spread,) = spec["template"]["spec"]["topologySpreadConstraints"]
+    assert spread["whenUnsatisfiable"] == "ScheduleAnyway" and spread["labelSelector"]["matchLabels"] == spec["selector"]["matchLabels"]
+    assert component == "admission" or "--leader-elect=true" in container(text, name)["args"]
+    budget = find(text, "PodDisruptionBudget", name)["spec"]
+    assert budget["selector"]["matchLabels"] == spec["selector"]["matchLabels"]
+    assert budget.get("maxUnavailable") == 1 or budget.get("minAvailable") == 1
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []}}
+    own = find(render(f"{component}.{count}=2", f"{component}.affinity=" + json.dumps(apart)), "Deployment", name)["spec"]["template"]["spec"]
+    assert own["affinity"] == apart and "topologySpreadConstraints" not in own
+    assert "topologySpreadConstraints" not in find(render(), "Deployment", name)["spec"]["template"]["spec"]
+
+
+def test_lease_and_role_fit():
+    """Who elects may write leases in the namespace of the lease, and is told its name and namespace."""
+    text = render("scheduler.replicaCount=2", "controllers.replicas=2", 'namespaceOverride="other"')
+    for name in ("slurm-bridge-scheduler", "slurm-bridge-controllers"):
+        rules = find(text, "Role", name)
+        assert rules["metadata"]["namespace"] == "other" and rules["rules"][0]["resources"] == ["leases"]
+        fields = {e["name"]: e.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath") for e in container(text, name)["env"]}
+        assert fields["POD_NAME"] == "metadata.name" and fields["POD_NAMESPACE"] == "metadata.namespace"
+
+
+def test_network_policies_let_in_what_is_served():
+    text = render("networkPolicy.enabled=true")
+    for name in ("slurm-bridge-scheduler", "slurm-bridge-controllers", "slurm-bridge-admission"):
+        policy = find(text, "NetworkPolicy", name)["spec"]
+        assert policy["policyTypes"] == ["Ingress"], "what they call is not limited"
+        assert policy["podSelector"]["matchLabels"] == find(text, "Deployment", name)["spec"]["selector"]["matchLabels"]
+        served = {p["name"] for p in container(text, name)["ports"]}
+        assert {p["port"] for rule in policy["ingress"] for p in rule["ports"]} == served
+
+
+def test_flags_are_the_programs():  # W61: of admission too; none is ignored
+    for component in ("scheduler", "controllers", "admission"):
+        args = container(render(), f"slurm-bridge-{component}")["args"]
+        assert args[0] == component
+        assert "--config=/etc/slurm-bridge/config.yaml" in args and "--metrics-bind-address=:8080" in args

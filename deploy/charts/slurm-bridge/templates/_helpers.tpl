@@ -44,6 +44,13 @@ metadata:
     {{- include "slurm-bridge.labels" . | nindent 4 }}
 {{- end -}}
 
+{{/* Name and key of Slurm's token. */}}
+{{- define "slurm-bridge.tokenSecret" -}}
+{{- $secret := .Values.sharedConfig.slurmJwtSecret -}}
+{{- if kindIs "string" $secret }}{{ $secret = dict "name" $secret }}{{ end -}}
+{{- toYaml (dict "name" $secret.name "key" ($secret.key | default "auth-token")) -}}
+{{- end -}}
+
 {{/* The configuration file: one text for all processes, so that one checksum restarts them all. */}}
 {{- define "slurm-bridge.config" -}}
 {{- $admission := .Values.admission -}}
@@ -174,6 +181,16 @@ spec:
       affinity:
         {{- toYaml . | nindent 8 }}
       {{- end }}
+      {{- if and (gt (int .replicas) 1) (not .values.affinity) }}
+      # One dead node must not take all of them.
+      topologySpreadConstraints:
+        - maxSkew: 1
+          topologyKey: kubernetes.io/hostname
+          whenUnsatisfiable: ScheduleAnyway
+          labelSelector:
+            matchLabels:
+              {{- include "slurm-bridge.selectorLabels" . | nindent 14 }}
+      {{- end }}
       {{- with .values.tolerations }}
       tolerations:
         {{- toYaml . | nindent 8 }}
@@ -193,14 +210,15 @@ spec:
         {{- if .slurm }}
         - name: slurm-jwt
           secret:
-            secretName: {{ .root.Values.sharedConfig.slurmJwtSecret }}
+            {{- $token := include "slurm-bridge.tokenSecret" .root | fromYaml }}
+            secretName: {{ $token.name }}
             defaultMode: 0440
-            items: [{key: auth-token, path: auth-token}]
+            items: [{key: {{ $token.key }}, path: auth-token}]
         {{- end }}
         {{- if eq .component "admission" }}
         - name: certificates
           secret:
-            secretName: {{ include "slurm-bridge.component" . }}
+            secretName: {{ .values.tls.existingSecret | default (include "slurm-bridge.component" .) }}
             defaultMode: 0440
             items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}]
         {{- end }}

@@ -1,0 +1,167 @@
+"""Dashboard and alerts of the chart slurm-bridge speak only of metrics that the program has."""
+import json
+import re
+import time
+import urllib.request
+
+import pytest
+import yaml
+
+from bridge_processes import BINARY, ROOT, processes
+from helm import Chart, find, needs_helm
+from promtool import check_rules
+
+pytestmark = needs_helm
+CHART = Chart("slurm-bridge")
+ON = ('grafana.dashboard.enabled=true', 'prometheusRule.enabled=true', 'serviceMonitor.enabled=true')
+# Words of PromQL that look like names of metrics: they have an underscore.
+FUNCTIONS = {"histogram_quantile", "label_values"}
+
+
+def dashboard():
+    data = find(CHART.render(*ON), "ConfigMap", "slurm-bridge-dashboard")["data"]
+    assert list(data) == ["slurm-bridge.json"]
+    return json.loads(data["slurm-bridge.json"])
+
+
+def rules(*sets):
+    groups = find(CHART.render(*ON, *sets), "PrometheusRule", "slurm-bridge")["spec"]["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def names(expression):
+    """Names of metrics in an expression: what has an underscore and is no function, label or text."""
+    bare = re.sub(r"\{[^{}]*\}", "", re.sub(r'"[^"]*"', "", expression))
+    bare = re.sub(r"\b(by|without|on|ignoring|group_left)\s*\([^()]*\)", "", bare)
+    return {word for word in re.findall(r"(?<![$\w])[a-z]\w*_\w+", bare)} - FUNCTIONS
+
+
+def expressions():
+    board = dashboard()
+    for panel in board["panels"]:
+        for target in panel.get("targets", []):
+            yield f"panel {panel['title']}", target["expr"]
+    for variable in board["templating"]["list"]:
+        if variable["type"] == "query":
+            yield f"variable {variable['name']}", variable["definition"]
+    for rule in rules():
+        yield f"alert {rule['alert']}", rule["expr"]
+
+
+def registered():
+    """Names that the source registers; of a histogram its three series."""
+    found = set()
+    for file in (ROOT / "src").rglob("*.cpp"):
+        if file.name.endswith("_test.cpp"):
+            continue
+        text = file.read_text()
+        constants = dict(re.findall(r'(k\w+) = ("[a-z_]+")', text))
+        for how, word in re.findall(r'\b(counter|gauge|histogram|add|set|observe)\(\s*(?:metrics, )?("[a-z_]+"|k\w+)', text):
+            name = constants.get(word, word).strip('"')
+            found |= {name + part for part in ("_bucket", "_count", "_sum")} if how in ("histogram", "observe") else {name}
+    return found
+
+
+def test_names_are_found():
+    assert names('histogram_quantile(0.9, sum by (le, my_label) (rate(a_b_bucket{c_d="e_f"}[$__rate_interval]))) / x_y') == {"a_b_bucket", "x_y"}
+
+
+def test_every_metric_is_registered():
+    known = registered()
+    assert "bascule_slurm_request_duration_seconds_bucket" in known and "workqueue_depth" in known
+    unknown = {(where, name) for where, text in expressions() for name in names(text) if name not in known}
+    assert not unknown
+    used = {name for _, text in expressions() for name in names(text)}
+    assert len(used) > 15
+    ours = {re.sub("_(bucket|count|sum)$", "", name) for name in known if name.startswith("bascule_")}
+    assert ours == {re.sub("_(bucket|count|sum)$", "", name) for name in used if name.startswith("bascule_")}, "each metric of our own has a panel or an alert"
+
+
+def scrape(url):
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.read().decode()
+    except OSError:
+        return ""
+
+
+@pytest.mark.skipif(not BINARY.exists(), reason=f"no {BINARY}")
+def test_every_metric_is_there_from_the_start(cluster, tmp_path):  # W61: of all three processes
+    """A rate over a series that begins with its first event would miss that event."""
+    wanted = {name for _, text in expressions() for name in names(text)}
+    with processes(cluster, tmp_path) as bridge:
+        limit, missing = time.monotonic() + 20, wanted
+        while missing and time.monotonic() < limit:
+            time.sleep(0.3)
+            said = {component: scrape(url) for component, url in bridge.metrics.items()}
+            missing = wanted - {m[1] for text in said.values() for m in re.finditer(r"^([a-z_]+)[ {]", text, re.M)}
+        assert not missing, bridge.logs()
+        assert "bascule_slurm_reachable 0" in said["scheduler"] and "bascule_slurm_reachable 0" in said["controllers"]
+        assert 'leader_election_master_status{name="slurm-bridge-scheduler"} 1' in said["scheduler"]
+        assert "controller_runtime_webhook_requests_total{" in said["admission"]
+
+
+def test_panels_are_whole():
+    board = dashboard()
+    panels = board["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    for panel in panels:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24, panel["title"]
+        if panel["type"] != "row":
+            assert panel["datasource"]["uid"] == "$datasource" and panel["targets"], panel["title"]
+            assert all('namespace="$namespace"' in target["expr"] for target in panel["targets"]), panel["title"]
+    taken = [(p["gridPos"]["x"] + dx, p["gridPos"]["y"] + dy) for p in panels for dx in range(p["gridPos"]["w"]) for dy in range(p["gridPos"]["h"])]
+    assert len(set(taken)) == len(taken), "no panel lies on another"
+
+
+def test_the_sidecar_finds_the_dashboard():
+    labels = find(CHART.render(*ON), "ConfigMap", "slurm-bridge-dashboard")["metadata"]["labels"]
+    assert labels["grafana_dashboard"] == "1"
+    other = find(CHART.render(*ON, 'grafana.dashboard={"enabled":true,"namespace":"monitoring","labels":{"mine":"yes"},"annotations":{"folder":"Slurm"}}'), "ConfigMap", "slurm-bridge-dashboard")["metadata"]
+    assert other["namespace"] == "monitoring" and other["labels"]["mine"] == "yes" and other["annotations"] == {"folder": "Slurm"}
+
+
+def test_nothing_of_it_without_being_asked():
+    kinds = {o["kind"] for o in yaml.safe_load_all(CHART.render()) if o}
+    assert not kinds & {"PrometheusRule", "ServiceMonitor"}
+    assert "grafana_dashboard" not in CHART.render()
+
+
+def test_alerts_are_whole():
+    seen = rules('scheduler.replicaCount=2', 'controllers.leaderElect=true')
+    for rule in seen:
+        assert rule["labels"]["severity"] in ("critical", "warning"), rule["alert"]
+        assert rule["annotations"]["summary"] and rule["annotations"]["description"], rule["alert"]
+        assert 'namespace="test-namespace"' in rule["expr"], rule["alert"]
+    assert [r["labels"]["component"] for r in seen if r["alert"] == "BasculeNoLeader"] == ["slurm-bridge-scheduler", "slurm-bridge-controllers"]
+    assert "BasculeNoLeader" not in {r["alert"] for r in rules()}, "without election there is no such metric"
+    assert not {r["alert"] for r in rules("admission.enabled=false")} & {"BasculeAdmissionFails", "BasculeAdmissionSlow"}
+    assert all('job="mine"' in r["expr"] for r in rules('schedulerConfig.schedulerName="mine"') if r["alert"] == "BasculeSubmitsRefused")
+    mine = {"alert": "Mine", "expr": "vector(1)"}
+    assert mine in rules("prometheusRule.rules=" + json.dumps([mine]))
+
+
+def test_alerts_name_reasons_that_exist():
+    (rule,) = [r for r in rules() if r["alert"] == "BasculePodsWaitOnFault"]
+    reasons = re.search(r'reason=~"([^"]+)"', rule["expr"])[1].split("|")
+    source = (ROOT / "src/bridge/unit_plan.cpp").read_text()
+    assert [r for r in reasons if f'"{r}"' not in source] == []
+
+
+def test_prometheus_takes_the_rules(tmp_path):
+    for sets in ((), ("scheduler.replicaCount=2", "controllers.replicas=2"), ("admission.enabled=false",)):
+        path = tmp_path / "rules.yaml"
+        path.write_text(yaml.safe_dump(find(CHART.render(*ON, *sets), "PrometheusRule", "slurm-bridge")["spec"]))
+        assert check_rules(path) == ""
+
+
+def test_a_scrape_finds_each_component():
+    text = CHART.render(*ON)
+    for name in ("slurm-bridge-scheduler", "slurm-bridge-controllers", "slurm-bridge-admission"):
+        monitor, service = find(text, "ServiceMonitor", name)["spec"], find(text, "Service", name)
+        assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+        assert monitor["endpoints"][0]["port"] in {p["name"] for p in service["spec"]["ports"]}
+        pod = find(text, "Deployment", name)["spec"]["template"]
+        assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+        assert {"name": "metrics", "containerPort": 8080, "protocol": "TCP"} in pod["spec"]["containers"][0]["ports"]
