@@ -1,7 +1,7 @@
 # The targets people use. `make help` lists them.
 .DEFAULT_GOAL := build
 SHELL := /bin/bash
-.PHONY: help deps build test test-slow test-asan test-tsan lint tidy format bench oracle image demo demo-down clean
+.PHONY: help deps build test test-slow test-asan test-tsan lint tidy format bench oracle image images demo demo-down clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ oracle: ## compare patches with the Kubernetes libraries, thousands of cases
 
 image: build ## the container image, as build/image/bascule.tar
 	@tools/image
+
+images: ## images of Slurm for the operator, as build/image/slurm-26.05.tar
+	@tools/images
 
 demo: deps build ## a real cluster on this machine, the bridge, and a Job that Slurm places
 	@tools/demo

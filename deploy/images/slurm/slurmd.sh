@@ -1,0 +1,58 @@
+#!/bin/bash
+# slurmd in the foreground, as a dynamic node. Arguments are data: nothing of them is evaluated.
+#
+#   SLURMD_OPTIONS           words before the arguments
+#   POD_CPUS, POD_MEMORY     limits of the pod in cores and MiB; 0: none. What the host has beyond them becomes
+#                            CoreSpecCount and MemSpecLimit, so that Slurm does not give it away.
+#   PAM_SLURM_ADOPT_OPTIONS  how sshd treats users without a job here
+set -euo pipefail
+. /usr/lib/bascule/common.sh
+
+# What `slurmd -C` says of this host: value of a key, 1 when it is missing.
+hardware() { grep -o "\b$1=[0-9]*" <<<"$detected" | head -1 | cut -d= -f2 | grep . || echo 1; }
+
+# The items of --conf: without one layer of single quotes (for images with a shell in between), without a topology that
+# is empty, with what the pod's limits leave out.
+node_conf() { # TEXT
+  local text=$1 words=() word detected cores memory
+  case $text in \'*\') text=${text:1:${#text}-2} ;; esac
+  read -ra words <<<"$text"
+  text=
+  for word in "${words[@]}"; do
+    case $word in
+      [Tt][Oo][Pp][Oo][Ll][Oo][Gg][Yy]=) ;;
+      *) text+="${text:+ }$word" ;;
+    esac
+  done
+  if [ "${POD_CPUS:-0}" -gt 0 ] || [ "${POD_MEMORY:-0}" -gt 0 ]; then
+    detected=$(slurmd -C)
+    cores=$(($(hardware Boards) * $(hardware SocketsPerBoard) * $(hardware CoresPerSocket) - POD_CPUS / $(hardware ThreadsPerCore)))
+    memory=$(($(hardware RealMemory) - POD_MEMORY))
+    [ "${POD_CPUS:-0}" -eq 0 ] || [ "$cores" -le 0 ] || text+=" CoreSpecCount=$cores"
+    [ "${POD_MEMORY:-0}" -eq 0 ] || [ "$memory" -le 0 ] || text+=" MemSpecLimit=$memory"
+  fi
+  printf %s "$text"
+}
+
+arguments=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --conf)
+      arguments+=(--conf "$(node_conf "${2:-}")")
+      shift
+      ;;
+    *) arguments+=("$1") ;;
+  esac
+  shift || break
+done
+
+keep_sssd
+if [ -s /etc/ssh/sshd_config ] && grep -qs ' /etc/ssh/sshd_config ' /proc/self/mounts; then
+  prepare_sshd
+  adopt="account required pam_slurm_adopt.so ${PAM_SLURM_ADOPT_OPTIONS:-action_adopt_failure=deny action_generic_failure=deny}"
+  grep -q pam_slurm_adopt /etc/pam.d/sshd || printf '%s\n' "$adopt" >> /etc/pam.d/sshd
+  keep sshd /usr/sbin/sshd -D -e
+fi
+mkdir -p /var/spool/slurmd
+# shellcheck disable=SC2086
+exec slurmd -D ${SLURMD_OPTIONS:-} "${arguments[@]}"
