@@ -396,6 +396,37 @@ Task<> Client::delete_node(std::string name, std::stop_token stop) {
   require_done(ask.name, answer);
 }
 
+Task<std::optional<Reservation>> Client::get_reservation(std::string name, std::stop_token stop) {
+  const Ask ask = impl_->ask("get_reservation", fmt::format("reading reservation \"{}\"", name),
+                             "reservation/" + net::percent_encode(name));
+  const Answer answer = co_await impl_->call(ask, stop);
+  require_good(ask.name, answer);
+  auto listed = read(ask.name, answer, decode_reservations);
+  if (!listed.list) {
+    // As with nodes: "no error" and no list.
+    const auto& errors = listed.envelope.errors;
+    if (!errors.empty() && errors.front().number == 0) co_return std::nullopt;
+  }
+  for (Reservation& reservation : require_list(ask.name, answer, std::move(listed))) {
+    if (reservation.name == name) co_return std::move(reservation);
+  }
+  co_return std::nullopt;
+}
+
+Task<> Client::write_reservation(ReservationUpdate change, std::stop_token stop) {
+  const Ask ask = impl_->write("write_reservation", fmt::format("writing reservation \"{}\"", change.name), "POST",
+                               "reservation", encode_reservation(change));
+  const Answer answer = co_await impl_->call(ask, stop);
+  require_done(ask.name, answer);
+}
+
+Task<> Client::delete_reservation(std::string name, std::stop_token stop) {
+  const Ask ask = impl_->write("delete_reservation", fmt::format("deleting reservation \"{}\"", name), "DELETE",
+                               "reservation/" + net::percent_encode(name), "");
+  const Answer answer = co_await impl_->call(ask, stop);
+  require_done(ask.name, answer);
+}
+
 Task<std::vector<Partition>> Client::list_partitions(std::stop_token stop) {
   const Ask ask = impl_->list("list_partitions", "listing partitions", "partitions/", 0);
   const Answer answer = co_await impl_->call(ask, stop);

@@ -79,6 +79,11 @@ class Client final {
   Task<> update_node(std::string name, NodeUpdate change, std::stop_token stop = {});
   Task<> delete_node(std::string name, std::stop_token stop = {});  // Busy: still in use
 
+  // nullopt: slurmctld says there is none. Writing: v0.0.43 and up.
+  Task<std::optional<Reservation>> get_reservation(std::string name, std::stop_token stop = {});
+  Task<> write_reservation(ReservationUpdate change, std::stop_token stop = {});
+  Task<> delete_reservation(std::string name, std::stop_token stop = {});
+
   Task<std::vector<Partition>> list_partitions(std::stop_token stop = {});
 
  private:

@@ -286,6 +286,7 @@ Node read_node(Value record) {
     if (key == "alloc_memory") return read(value, node.alloc_memory);
     if (key == "comment") return read(value, node.comment);
     if (key == "extra") return read(value, node.extra);
+    if (key == "reservation") return read(value, node.reservation);
   });
   if (node.name.empty()) record.refuse("a node with its name");
   return node;
@@ -319,6 +320,20 @@ Partition read_partition(Value record) {
   });
   if (partition.name.empty()) record.refuse("a partition with its name");
   return partition;
+}
+
+Reservation read_reservation(Value record) {
+  Reservation reservation;
+  record.fields([&reservation](std::string_view key, Value value) {
+    if (key == "name") return read(value, reservation.name);
+    if (key == "start_time") return read(value, reservation.start_time);
+    if (key == "end_time") return read(value, reservation.end_time);
+    if (key == "flags") return read_words(value, reservation.flags);
+    if (key == "node_list") return read(value, reservation.nodes);
+    if (key == "users") return read(value, reservation.users);
+  });
+  if (reservation.name.empty()) record.refuse("a reservation with its name");
+  return reservation;
 }
 
 NodeAllocation read_allocation(Value record) {
@@ -399,6 +414,11 @@ Listed<NodeList> decode_nodes(std::string_view body) {
 Listed<std::vector<Partition>> decode_partitions(std::string_view body) {
   return decode_list<std::vector<Partition>>(
       body, "partitions", [](Value record, auto& to) { to.push_back(read_partition(record)); }, kIgnore);
+}
+
+Listed<std::vector<Reservation>> decode_reservations(std::string_view body) {
+  return decode_list<std::vector<Reservation>>(
+      body, "reservations", [](Value record, auto& to) { to.push_back(read_reservation(record)); }, kIgnore);
 }
 
 Listed<std::vector<NodeAllocation>> decode_allocation(std::string_view body) {

@@ -48,6 +48,7 @@ Listed<JobList> decode_jobs(std::string_view body);
 Listed<std::vector<JobBrief>> decode_job_states(std::string_view body);
 Listed<NodeList> decode_nodes(std::string_view body);
 Listed<std::vector<Partition>> decode_partitions(std::string_view body);
+Listed<std::vector<Reservation>> decode_reservations(std::string_view body);
 Listed<std::vector<NodeAllocation>> decode_allocation(std::string_view body);
 
 struct Ping {

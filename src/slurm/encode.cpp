@@ -95,7 +95,18 @@ std::string encode_node_update(const NodeUpdate& change) {
   put(to, "extra", change.extra);
   put(to, "topology_str", change.topology);
   put(to, "features", change.features);
-  put(to, "features_act", change.features);
+  put(to, "features_act", change.active_features ? change.active_features : change.features);
+  return json::dump(to);
+}
+
+std::string encode_reservation(const ReservationUpdate& change) {
+  const auto number = [](auto value) { return json::Object{{"set", true}, {"infinite", false}, {"number", value}}; };
+  json::Object to{{"name", change.name}};
+  if (change.start_time) to["start_time"] = number(*change.start_time);
+  if (change.duration) to["duration"] = number(*change.duration);
+  put(to, "flags", change.flags);
+  put(to, "users", change.users);
+  put(to, "node_list", change.nodes);
   return json::dump(to);
 }
 

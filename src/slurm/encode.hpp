@@ -15,6 +15,7 @@ std::string encode_placeholder(const JobDescription& job);
 // The bare description, as POST job/{id} wants it.
 std::string encode_update(const JobDescription& change);
 std::string encode_node_update(const NodeUpdate& change);
+std::string encode_reservation(const ReservationUpdate& change);
 std::string encode_new_node(const std::string& conf);
 
 }  // namespace bascule::slurm

@@ -152,6 +152,9 @@ std::string ClusterMirror::why_unreachable() const {
 TimePoint ClusterMirror::full_as_of() const noexcept {
   return impl_->core.full_as_of();
 }
+TimePoint ClusterMirror::nodes_as_of() const noexcept {
+  return impl_->core.nodes_as_of();
+}
 TimePoint ClusterMirror::confirmed_at(JobId id) const noexcept {
   const auto* entry = impl_->core.jobs().entry(id);
   return entry ? entry->confirmed_at : TimePoint::min();

@@ -69,6 +69,8 @@ class ClusterMirror final {
   // When the last trusted full job table was asked for (not answered): a job submitted before that instant whose submit
   // had ended is in it.
   TimePoint full_as_of() const noexcept;
+  // The same of the node table.
+  TimePoint nodes_as_of() const noexcept;
   // When the state of this job was last confirmed by any answer.
   TimePoint confirmed_at(JobId id) const noexcept;
   Knowledge knowledge(JobId id) const noexcept;

@@ -370,6 +370,7 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, NodeList table) {
     nodes_since_ = counts(ask) ? table.last_update : 0;
   }
   nodes_synced_ = true;
+  nodes_as_of_ = std::max(nodes_as_of_, ask.at);
   if (!nodes_.lost().empty()) nodes_wanted_ = std::min(nodes_wanted_, std::max(count_from_, now + kSoon));
   if (counts(ask)) {
     for (const std::string& name : nodes_.lacking(epoch_, kTables)) wanted_nodes_.insert(name);

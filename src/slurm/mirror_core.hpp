@@ -77,6 +77,7 @@ class MirrorCore final {
   bool reachable() const noexcept { return reachable_; }
   const std::string& why_unreachable() const noexcept { return why_; }
   TimePoint full_as_of() const noexcept { return full_as_of_; }
+  TimePoint nodes_as_of() const noexcept { return nodes_as_of_; }
   // Serials of the last trusted full table's question, and of the last question at all.
   std::uint64_t full_serial() const noexcept { return full_serial_; }
   std::uint64_t last_serial() const noexcept { return serial_; }
@@ -142,6 +143,7 @@ class MirrorCore final {
   std::int64_t jobs_newest_ = 0;  // the newest last_update seen
   std::int64_t nodes_since_ = 0;
   TimePoint full_as_of_ = TimePoint::min();
+  TimePoint nodes_as_of_ = TimePoint::min();
   std::uint64_t full_serial_ = 0;
   // The highest ids of the last two counted tables: an id not above them that neither had is in use no more.
   std::uint32_t highest_ = 0;

@@ -152,6 +152,7 @@ struct Node {
   std::uint64_t alloc_memory = 0;
   std::string comment;
   std::string extra;
+  std::string reservation;  // of the one in force on it
   friend bool operator==(const Node&, const Node&) = default;
 };
 
@@ -207,7 +208,25 @@ struct NodeAllocation {
 struct NodeUpdate {
   std::optional<std::string> state;  // DRAIN, UNDRAIN, RESUME, DOWN, IDLE
   std::optional<std::string> reason, comment, extra, topology;
-  std::optional<std::vector<std::string>> features;  // sets features_act too
+  std::optional<std::vector<std::string>> features;
+  std::optional<std::vector<std::string>> active_features;  // nullopt: as `features`
+};
+
+struct Reservation {
+  std::string name;
+  std::int64_t start_time = 0;
+  std::int64_t end_time = 0;
+  std::vector<std::string> flags;  // MAINT, IGNORE_JOBS, DAILY ...; SPEC_NODES in answers only
+  std::string nodes;               // hostlist
+  std::string users;               // comma-separated
+  friend bool operator==(const Reservation&, const Reservation&) = default;
+};
+// Made or, if it exists, changed. Absent fields are not sent.
+struct ReservationUpdate {
+  std::string name;
+  std::optional<std::int64_t> start_time;
+  std::optional<std::uint32_t> duration;  // minutes
+  std::optional<std::vector<std::string>> flags, users, nodes;
 };
 
 }  // namespace bascule::slurm

@@ -1,0 +1,305 @@
+#include "operator/nodeset/driver.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "operator/api/names.hpp"
+#include "operator/api/read.hpp"
+#include "operator/nodeset/driver_pass.hpp"
+#include "operator/nodeset/driver_state.hpp"
+#include "operator/nodeset/plan.hpp"
+#include "operator/nodeset/reservation.hpp"
+#include "runtime/controller.hpp"
+#include "slurm/hostlist.hpp"
+
+namespace bascule::op::nodeset {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// A burst of changes is one look.
+constexpr Duration kSoon = 10ms;
+constexpr Duration kJobsSettle = 200ms;
+// However quiet it is.
+constexpr Duration kLook = 60s;
+constexpr Duration kReservationLook = 30s;
+constexpr Duration kUnknownLook = 2s;
+constexpr Duration kFirstPause = 100ms;
+constexpr Duration kLongestPause = 30s;
+
+bool looks_same(const slurm::Node& a, const slurm::Node& b) {
+  return a.states == b.states && a.reason == b.reason && a.comment == b.comment && a.topology == b.topology &&
+         a.features == b.features && a.active_features == b.active_features && a.reservation == b.reservation;
+}
+bool looks_same(const slurm::Job& a, const slurm::Job& b) {
+  return a.states == b.states && a.nodes == b.nodes && a.time_limit == b.time_limit && a.start_time == b.start_time;
+}
+
+}  // namespace
+
+struct NodeSetDriver::Impl {
+  Impl(Parts p, Options o)
+      : parts(p),
+        options(std::move(o)),
+        loop(p.kube.loop()),
+        views(parts, options, interner),
+        gate(loop),
+        controller(
+            loop, {.name = "nodeset-controller", .workers = options.workers},
+            [this](std::string key, std::stop_token stop) {
+              return reconcile(NamespacedName::parse(key), std::move(stop));
+            },
+            p.metrics) {
+    listen_to_kubernetes();
+    listen_to_slurm();
+  }
+
+  const Parts parts;
+  const Options options;
+  Loop& loop;
+  json::Interner interner;
+  Views views;
+  std::map<NamespacedName, Entry> entries;
+  Gate gate;
+  std::stop_source stopping;
+  runtime::Controller controller;
+
+  // --- what wakes a NodeSet ------------------------------------------------------------------------------------------
+
+  Views::Use soon() {
+    return [this](const NamespacedName& nodeset) { controller.add_after(nodeset.str(), kSoon); };
+  }
+
+  void listen_to_kubernetes() {
+    parts.nodesets.on_change([this](const ObjectPtr& before, const ObjectPtr& after) {
+      controller.add((after ? after : before)->meta.key.str());
+    });
+    parts.controllers.on_change([this](const ObjectPtr& before, const ObjectPtr& after) {
+      views.sets_of_controller((after ? after : before)->meta.key, soon());
+    });
+    parts.secrets.on_change([this](const ObjectPtr& before, const ObjectPtr& after) {
+      views.sets_of_secret((after ? after : before)->meta.key, soon());
+    });
+    views.pods.on_change([this](const PodPtr& before, const PodPtr& after) {
+      if (before) views.sets_of(*before, soon());
+      if (after) views.sets_of(*after, soon());
+    });
+    views.nodes.on_change([this](const auto& before, const auto& after) {
+      if (before && after && looks_same(*before, *after)) return;
+      views.sets_on_node((after ? after : before)->meta.key.name, soon());
+      views.daemon_sets(soon());
+    });
+    views.claims.on_change(
+        [this](const auto& before, const auto& after) { views.sets_of_claim(*(after ? after : before), soon()); });
+    views.revisions.on_change([this](const ObjectPtr& before, const ObjectPtr& after) {
+      const kube::ObjectMeta& meta = (after ? after : before)->meta;
+      const NamespacedName nodeset{meta.key.ns, std::string(kube::value_or(meta.labels, names::kAppInstance))};
+      if (parts.nodesets.get(nodeset)) controller.add_after(nodeset.str(), kSoon);
+    });
+  }
+
+  void listen_to_slurm() {
+    parts.clusters.listen({.on_cluster =
+                               [this](const NamespacedName& key) {
+                                 views.jobs_changed(key);
+                                 views.sets_of_controller(key, soon());
+                               },
+                           .on_node =
+                               [this](const NamespacedName& key, const slurm::ClusterMirror::NodeChange& change) {
+                                 if (change.before && change.after && looks_same(*change.before, *change.after)) return;
+                                 for (const auto& node : {change.before, change.after}) {
+                                   if (node) views.sets_of_slurm_node(key, *node, soon());
+                                 }
+                               },
+                           .on_job =
+                               [this](const NamespacedName& key, const slurm::ClusterMirror::JobChange& change) {
+                                 if (change.before && change.after && looks_same(*change.before, *change.after)) return;
+                                 views.jobs_changed(key);
+                                 for (const auto& job : {change.before, change.after}) {
+                                   if (job && !job->nodes.empty()) job_changed(key, *job);
+                                 }
+                               }});
+  }
+
+  void job_changed(const NamespacedName& key, const slurm::Job& job) {
+    const auto nodes = slurm::expand_hostlist(job.nodes);
+    if (!nodes) return;
+    for (const std::string& node : *nodes) {
+      views.sets_of_slurm_name(
+          key.ns, node, [this](const NamespacedName& nodeset) { controller.add_after(nodeset.str(), kJobsSettle); });
+    }
+  }
+
+  // --- one NodeSet ---------------------------------------------------------------------------------------------------
+
+  Entry& entry_of(const ObjectPtr& object) {
+    Entry& entry = entries[object->meta.key];
+    if (entry.uid != object->meta.uid) {
+      entry = {};
+      entry.uid = object->meta.uid;
+    }
+    return entry;
+  }
+
+  bool may_act() const { return !options.may_act || options.may_act(); }
+
+  Task<runtime::Result> reconcile(NamespacedName key, std::stop_token stop) {
+    if (!may_act()) co_return runtime::Result{.requeue_after = 1s};
+    const ObjectPtr object = parts.nodesets.get(key);
+    if (!object) {
+      entries.erase(key);
+      co_return runtime::Result{};
+    }
+    Entry& entry = entry_of(object);
+    Reading now;
+    if (!read(object, entry, now)) co_return runtime::Result{.requeue_after = kLook};
+    co_await confirm(now, stop);
+    if (!now.planable) {
+      entry.waits = {now.why_no_input};
+      tell_fault(entry, *object, now.why_no_input);
+      co_return runtime::Result{.requeue_after = kLook};
+    }
+    if (!now.why_no_input.empty() && !now.state.spec.deleted) tell_fault(entry, *object, now.why_no_input);
+    const Plan plan = plan_nodeset(now.state, entry.memory, loop.wall());
+    DriverPass pass(parts, options, now, entry);
+    pass.tell(plan);
+    co_await pass.perform(plan, stop);
+    co_await pass.write_status(plan, stop);
+    remember_writes(entry, plan, now, pass);
+    entry.waits = plan.waits;
+    if (!now.why_no_input.empty()) entry.waits.push_back(now.why_no_input);
+    co_return runtime::Result{.requeue_after = next_look(entry, plan, now, pass)};
+  }
+
+  bool read(const ObjectPtr& object, Entry& entry, Reading& now) {
+    try {
+      views.read(object, now);
+    } catch (const BadObject& error) {
+      entry.waits = {error.what()};
+      tell_fault(entry, *object, error.what());
+      return false;
+    }
+    State& state = now.state;
+    if (entry.collisions && entry.collisions > state.status.collisions) {
+      state.status.collisions = entry.collisions;
+    } else {
+      entry.collisions.reset();
+    }
+    if (state.slurm.known) {
+      entry.unknown_since.reset();
+    } else if (!entry.unknown_since) {
+      entry.unknown_since = loop.now();
+    }
+    return true;
+  }
+
+  // What must not be taken from a copy, or is in none.
+  Task<> confirm(Reading& now, std::stop_token stop) {
+    State& state = now.state;
+    if (state.controller == Presence::kGone) {
+      const NamespacedName key = Views::controller_of(*now.object);
+      state.controller = Presence::kUnknown;
+      try {
+        (void)co_await parts.kube.get(kControllers, key, {}, stop);
+      } catch (const kube::NotFound&) {
+        state.controller = Presence::kGone;
+      } catch (const kube::Error& error) {
+        log::limited(log::Level::kWarning, 60s, "Controller not read", {{"controller", key}, {"why", error}});
+      }
+    }
+    const Spec& spec = state.spec;
+    if (!state.slurm.known || (spec.update != UpdateType::kScheduledUpdate && !spec.has_reservation_finalizer)) {
+      co_return;
+    }
+    try {
+      const auto found = co_await now.cluster->client().get_reservation(reservation_name(spec), stop);
+      if (found) state.slurm.reservation = view_reservation(*found);
+    } catch (const slurm::Error& error) {
+      state.slurm.known = false;
+      state.slurm.why = error.what();
+    }
+  }
+
+  void remember_writes(Entry& entry, const Plan& plan, const Reading& now, const DriverPass& pass) const {
+    if (!now.cluster) return;
+    std::erase_if(entry.slurm_writes,
+                  [&](const auto& write) { return now.cluster->mirror().nodes_as_of() > write.second; });
+    if (!pass.wrote_slurm()) return;
+    for (const Action& action : plan.actions) {
+      if (const auto* write = std::get_if<WriteSlurmNode>(&action.what)) {
+        entry.slurm_writes.try_emplace(write->node, loop.now());
+      }
+    }
+    now.cluster->mirror().poke();
+  }
+
+  std::optional<Duration> next_look(Entry& entry, const Plan& plan, const Reading& now, const DriverPass& pass) const {
+    Duration next = now.state.spec.update == UpdateType::kScheduledUpdate ? kReservationLook : kLook;
+    const auto at_most = [&next](Duration other) { next = std::min(next, std::max(other, kSoon)); };
+    if (plan.wake) at_most(*plan.wake - loop.wall());
+    if (!now.state.slurm.known && now.cluster) at_most(kUnknownLook);
+    if (pass.held_back()) at_most(1s);
+    if (pass.failed()) {
+      const auto doublings = std::min<std::uint32_t>(entry.failures++, 10);
+      at_most(std::min(kLongestPause, kFirstPause * (1 << doublings)));
+    } else {
+      entry.failures = 0;
+      if (pass.again()) at_most(kFirstPause);
+    }
+    return next;
+  }
+
+  void tell_fault(Entry& entry, const kube::DynamicObject& object, const std::string& fault) const {
+    if (entry.told == fault) return;
+    entry.told = fault;
+    log::warning("NodeSet not planned", {{"nodeset", object.meta.key}, {"why", fault}});
+    parts.events.record({std::string(names::kApiVersion), "NodeSet", object.meta.key, object.meta.uid},
+                        kube::EventType::kWarning, "SyncFailed", "Sync", fault);
+  }
+
+  // --- life ----------------------------------------------------------------------------------------------------------
+
+  Task<> run() {
+    views.pods.start();
+    views.nodes.start();
+    views.claims.start();
+    views.revisions.start();
+    const std::stop_token stop = stopping.get_token();
+    bool synced = co_await views.pods.wait_synced(stop, TimePoint::max());
+    synced = synced && co_await views.nodes.wait_synced(stop, TimePoint::max());
+    synced = synced && co_await views.claims.wait_synced(stop, TimePoint::max());
+    synced = synced && co_await views.revisions.wait_synced(stop, TimePoint::max());
+    if (!synced) co_return;
+    log::info("NodeSets started", {{"pods", views.pods.size()}, {"nodes", views.nodes.size()}});
+    controller.start();
+  }
+
+  Task<> stop() {
+    stopping.request_stop();
+    co_await gate.close();
+    co_await controller.stop();
+    co_await views.pods.stop();
+    co_await views.nodes.stop();
+    co_await views.claims.stop();
+    co_await views.revisions.stop();
+  }
+};
+
+NodeSetDriver::NodeSetDriver(Parts parts, Options options) : impl_(std::make_unique<Impl>(parts, std::move(options))) {}
+NodeSetDriver::~NodeSetDriver() = default;
+void NodeSetDriver::start() {
+  spawn(impl_->gate, impl_->run());
+}
+Task<> NodeSetDriver::stop() {
+  return impl_->stop();
+}
+
+std::vector<std::string> NodeSetDriver::waits(const NamespacedName& nodeset) const {
+  const auto it = impl_->entries.find(nodeset);
+  return it == impl_->entries.end() ? std::vector<std::string>() : it->second.waits;
+}
+
+}  // namespace bascule::op::nodeset

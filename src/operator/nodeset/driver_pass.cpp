@@ -1,0 +1,360 @@
+#include "operator/nodeset/driver_pass.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/log.hpp"
+#include "base/time.hpp"
+#include "json/patch.hpp"
+#include "operator/api/names.hpp"
+#include "operator/nodeset/identity.hpp"
+
+namespace bascule::op::nodeset {
+
+namespace {
+
+using namespace std::chrono_literals;
+using kube::EventType;
+
+constexpr std::size_t kAtOnce = 16;
+// So many creations or deletions of pods in one pass have events of their own.
+constexpr std::size_t kTold = 10;
+constexpr std::size_t kMostSent = 20'000;
+// A message that keeps changing is written so often.
+constexpr Duration kMessageEvery = 30s;
+// Slurm may be unknown for so long before it is said.
+constexpr Duration kUnknownPatience = 30s;
+constexpr std::size_t kMostMessage = 2000;
+constexpr std::string_view kReady = "Ready";
+
+// By the place of its kind in `What`: a label of the metric.
+constexpr std::array<std::string_view, 17> kKinds = {
+    "adopt_pod",         "release_pod",        "create_claim",    "patch_claim_owners", "create_pod",
+    "patch_pod",         "set_conditions",     "delete_pod",      "write_node",         "delete_node",
+    "write_reservation", "delete_reservation", "create_revision", "patch_revision",     "delete_revision",
+    "write_status",      "set_finalizer"};
+static_assert(std::variant_size_v<What> == kKinds.size());
+
+std::string_view word(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kDone:
+      return "done";
+    case Outcome::kStale:
+      return "stale";
+    case Outcome::kFailed:
+      return "failed";
+    case Outcome::kMaybe:
+      return "unknown";
+  }
+  return "";
+}
+
+template <class T>
+const T* as(const Action& action) {
+  return std::get_if<T>(&action.what);
+}
+bool is_first(const Action& action) {
+  const auto* finalizer = as<SetFinalizer>(action);
+  return as<CreateRevision>(action) || as<PatchRevision>(action) || (finalizer && finalizer->present);
+}
+bool is_last(const Action& action) {
+  const auto* finalizer = as<SetFinalizer>(action);
+  return as<DeleteRevision>(action) || as<DeleteSlurmNode>(action) || as<WriteReservation>(action) ||
+         as<DeleteReservation>(action) || (finalizer && !finalizer->present);
+}
+bool is_claim(const Action& action) {
+  return as<CreateClaim>(action) || as<PatchClaimOwners>(action);
+}
+
+std::string joined(const std::vector<std::string>& sentences) {
+  std::string text;
+  std::size_t told = 0;
+  for (const std::string& sentence : sentences) {
+    if (text.size() + sentence.size() > kMostMessage) break;
+    text += (text.empty() ? "" : "; ") + sentence;
+    ++told;
+  }
+  if (told < sentences.size()) text += fmt::format("; and {} more", sentences.size() - told);
+  return text;
+}
+
+}  // namespace
+
+DriverPass::DriverPass(const NodeSetDriver::Parts& parts, const NodeSetDriver::Options& options, Reading& now,
+                       Entry& entry)
+    : parts_(parts),
+      options_(options),
+      loop_(parts.kube.loop()),
+      now_(now),
+      entry_(entry),
+      performer_({.kube = parts.kube,
+                  .cluster = now.cluster,
+                  .state = now.state,
+                  .set = now.set,
+                  .meta = now.object->meta,
+                  .input = now.input ? &*now.input : nullptr,
+                  .pod = [this](const std::string& name) -> const kube::ObjectMeta* {
+                    const auto it = now_.pods.find(name);
+                    return it == now_.pods.end() ? nullptr : &it->second->meta;
+                  },
+                  .work = [this](const std::string& node) -> const Work* {
+                    if (!now_.works) return nullptr;
+                    const auto it = now_.works->nodes.find(node);
+                    return it == now_.works->nodes.end() ? nullptr : &it->second;
+                  }}),
+      at_once_(loop_, kAtOnce) {}
+
+// Finalizers and revisions first: pods carry a revision's hash. Then claims, then each pod's own actions in their order
+// and pods beside each other, then new pods, then what is removed for good.
+Task<> DriverPass::perform(const Plan& plan, std::stop_token stop) {
+  Actions first, claims, pods, creates, last;
+  for (const Action& action : plan.actions) {
+    if (as<WriteStatus>(action)) continue;
+    if (as<CreatePod>(action) || as<DeletePod>(action)) ++pods_made_or_deleted_;
+    Actions& to = is_first(action)        ? first
+                  : is_last(action)       ? last
+                  : is_claim(action)      ? claims
+                  : as<CreatePod>(action) ? creates
+                                          : pods;
+    to.push_back(&action);
+  }
+  co_await act_in_order(std::move(first), stop);
+  if (failed_ || again_) co_return;
+  co_await act_in_groups(std::move(claims), stop);
+  co_await act_in_groups(std::move(pods), stop);
+  co_await create_pods(std::move(creates), stop);
+  co_await act_in_order(std::move(last), stop);
+}
+
+// --- the order -------------------------------------------------------------------------------------------------------
+
+// One that is not done ends the rest: it may depend on it.
+Task<> DriverPass::act_in_order(Actions actions, std::stop_token stop) {
+  for (const Action* action : actions) {
+    const bool done = co_await act(*action, stop);
+    if (!done) co_return;
+  }
+}
+
+Task<> DriverPass::act_in_order_when_free(Actions actions, std::stop_token stop) {
+  const Semaphore::Permit permit = co_await at_once_.acquire(stop);
+  if (!permit) co_return;
+  co_await act_in_order(std::move(actions), stop);
+}
+
+Task<> DriverPass::act_in_groups(Actions actions, std::stop_token stop) {
+  std::map<std::string, Actions> groups;
+  for (const Action* action : actions) groups[subject_of(*action)].push_back(action);
+  std::vector<Task<>> tasks;
+  for (auto& [subject, group] : groups) tasks.push_back(act_in_order_when_free(std::move(group), stop));
+  co_await when_all(loop_, std::move(tasks));
+}
+
+// One, two, four ... at once: where every creation is refused only a few are tried.
+Task<> DriverPass::create_pods(Actions actions, std::stop_token stop) {
+  std::size_t size = 1;
+  for (std::size_t from = 0; from < actions.size() && !failed_;) {
+    const std::size_t count = std::min(size, actions.size() - from);
+    std::vector<Task<>> tasks;
+    for (std::size_t i = from; i < from + count; ++i) tasks.push_back(act_in_order_when_free({actions[i]}, stop));
+    co_await when_all(loop_, std::move(tasks));
+    from += count;
+    size *= 2;
+  }
+}
+
+std::string DriverPass::subject_of(const Action& action) const {
+  if (const auto* what = as<AdoptPod>(action)) return what->name;
+  if (const auto* what = as<ReleasePod>(action)) return what->name;
+  if (const auto* what = as<PatchPod>(action)) return what->name;
+  if (const auto* what = as<SetPodConditions>(action)) return what->name;
+  if (const auto* what = as<DeletePod>(action)) return what->name;
+  if (const auto* what = as<CreateClaim>(action)) return what->name;
+  if (const auto* what = as<PatchClaimOwners>(action)) return what->claim;
+  if (const auto* what = as<WriteSlurmNode>(action)) {
+    for (const PodView& pod : now_.state.pods) {
+      if (slurm_name_of(pod) == what->node) return pod.name;
+    }
+    return what->node;
+  }
+  return {};
+}
+
+// --- one action ------------------------------------------------------------------------------------------------------
+
+// Of the object it changes, as it was decided on; nullopt: it may be sent again at any time.
+std::optional<std::string> DriverPass::version_of(const Action& action) const {
+  const auto of_pod = [&](const std::string& name) -> std::optional<std::string> {
+    const auto pod = now_.pods.find(name);
+    if (pod == now_.pods.end()) return std::nullopt;
+    return pod->second->meta.resource_version;
+  };
+  if (const auto* what = as<AdoptPod>(action)) return of_pod(what->name);
+  if (const auto* what = as<ReleasePod>(action)) return of_pod(what->name);
+  if (const auto* what = as<PatchPod>(action)) return of_pod(what->name);
+  if (const auto* what = as<SetPodConditions>(action)) return of_pod(what->name);
+  if (as<SetFinalizer>(action)) return now_.object->meta.resource_version;
+  return std::nullopt;
+}
+
+bool DriverPass::is_held_back(const Action& action) const {
+  const auto* write = as<WriteSlurmNode>(action);
+  if (write == nullptr || !now_.cluster) return false;
+  const auto sent = entry_.slurm_writes.find(write->node);
+  return sent != entry_.slurm_writes.end() && now_.cluster->mirror().nodes_as_of() <= sent->second;
+}
+
+Task<bool> DriverPass::act(Action action, std::stop_token stop) {
+  if (!may_act() || stop.stop_requested()) {
+    again_ = true;
+    co_return false;
+  }
+  if (is_held_back(action)) {
+    held_back_ = true;
+    co_return true;
+  }
+  const std::optional<std::string> version = version_of(action);
+  const std::string words = describe(action);
+  if (version && entry_.sent[words] == *version) co_return true;
+  if (entry_.sent.size() > kMostSent) entry_.sent.clear();
+  remember(entry_.memory, action, loop_.wall());
+  Performed result = co_await performer_.perform(action, stop);
+  if (result.outcome == Outcome::kStale || result.outcome == Outcome::kFailed) forget(entry_.memory, action);
+  if (version && result.outcome == Outcome::kDone) entry_.sent[words] = *version;
+  report(action, result);
+  co_return result.outcome == Outcome::kDone;
+}
+
+void DriverPass::report(const Action& action, const Performed& result) {
+  const std::string_view kind = kKinds[action.what.index()];
+  if (parts_.metrics != nullptr) {
+    parts_.metrics->add("bascule_nodeset_actions_total", "Actions of NodeSet plans",
+                        {{"action", std::string(kind)}, {"outcome", std::string(word(result.outcome))}});
+  }
+  const bool to_slurm = as<WriteSlurmNode>(action) || as<DeleteSlurmNode>(action);
+  wrote_slurm_ |= to_slurm && (result.outcome == Outcome::kDone || result.outcome == Outcome::kMaybe);
+  if (result.collision) entry_.collisions = now_.state.status.collisions.value_or(0) + 1;
+  const NamespacedName& key = now_.object->meta.key;
+  switch (result.outcome) {
+    case Outcome::kDone:
+      log::info(describe(action), {{"nodeset", key}});
+      if (pods_made_or_deleted_ > kTold) return;
+      if (const auto* made = as<CreatePod>(action)) {
+        event(EventType::kNormal, "SuccessfulCreate", "Create", fmt::format("pod {} created", made->name));
+      } else if (const auto* gone = as<DeletePod>(action)) {
+        event(EventType::kNormal, "SuccessfulDelete", "Delete",
+              fmt::format("pod {} deleted: {}", gone->name, action.why), gone->name);
+      }
+      return;
+    case Outcome::kStale:
+      again_ = true;
+      log::info("not done", {{"nodeset", key}, {"action", describe(action)}, {"why", result.why}});
+      return;
+    case Outcome::kFailed:
+    case Outcome::kMaybe:
+      failed_ = true;
+      log::warning(result.outcome == Outcome::kFailed ? "failed" : "answer lost",
+                   {{"nodeset", key}, {"action", describe(action)}, {"why", result.why}});
+      break;
+  }
+  const std::string note = fmt::format("{}: {}", describe(action), result.why);
+  if (as<CreatePod>(action) || as<CreateClaim>(action)) {
+    event(EventType::kWarning, "FailedCreate", "Create", note);
+  } else if (const auto* what = as<DeletePod>(action)) {
+    event(EventType::kWarning, "FailedDelete", "Delete", note, what->name);
+  } else {
+    event(EventType::kWarning, "FailedUpdate", "Update", note);
+  }
+}
+
+// --- what people are told --------------------------------------------------------------------------------------------
+
+void DriverPass::event(EventType type, std::string_view reason, std::string_view action, std::string note,
+                       const std::string& pod) const {
+  const kube::ObjectMeta& meta = now_.object->meta;
+  if (const auto it = now_.pods.find(pod); it != now_.pods.end()) {
+    parts_.events.record({"v1", "Pod", it->second->meta.key, it->second->meta.uid}, type, reason, action, note);
+  }
+  parts_.events.record({std::string(names::kApiVersion), "NodeSet", meta.key, meta.uid}, type, reason, action,
+                       std::move(note));
+}
+
+void DriverPass::tell(const Plan& plan) const {
+  for (const Event& one : plan.events) {
+    event(one.warning ? EventType::kWarning : EventType::kNormal, one.reason, one.action, one.note, one.about_pod);
+  }
+}
+
+// Whether the NodeSet is as it should be, and if not what it waits for. What Slurm does not tell for a moment is not
+// worth a word.
+std::optional<Condition> DriverPass::ready_condition(const Plan& plan, const Status& status) {
+  const std::optional<Condition> old = condition_at(now_.set.status, kReady);
+  const bool patient = entry_.unknown_since && loop_.now() - *entry_.unknown_since < kUnknownPatience;
+  if (patient && old) return old;
+  Condition condition{.type = std::string(kReady),
+                      .reason = "AsSpecified",
+                      .message = "",
+                      .is_true = true,
+                      .generation = now_.state.spec.generation,
+                      .since = loop_.wall()};
+  std::vector<std::string> why = plan.waits;
+  if (!now_.why_no_input.empty()) why.push_back(now_.why_no_input);
+  if (entry_.unknown_since) why.push_back("Slurm is not known: " + now_.state.slurm.why);
+  const bool whole = status.replicas == status.desired && status.available >= status.desired;
+  if (!why.empty() || !whole) {
+    condition.is_true = false;
+    condition.reason = why.empty() ? "Progressing" : "Waiting";
+    condition.message = fmt::format("{} of {} pods are available", status.available, status.desired);
+    if (!why.empty()) condition.message += ": " + joined(why);
+  }
+  if (!old) return condition;
+  if (old->is_true == condition.is_true) condition.since = old->since;
+  const bool only_words = old->is_true == condition.is_true && old->reason == condition.reason;
+  if (only_words && old->message != condition.message && loop_.now() - entry_.condition_at < kMessageEvery &&
+      entry_.condition_at != TimePoint::min()) {
+    condition.message = old->message;
+  }
+  return condition;
+}
+
+Task<> DriverPass::write_status(const Plan& plan, std::stop_token stop) {
+  Status status = now_.state.status;
+  for (const Action& action : plan.actions) {
+    if (const auto* what = as<WriteStatus>(action)) status = what->status;
+  }
+  json::Object wanted = print_status(now_.set.status, status);
+  const std::optional<Condition> ready = ready_condition(plan, status);
+  if (ready) set_condition(wanted, kReady, ready);
+  const json::Value diff = json::diff_merge(now_.set.status, wanted);
+  const json::Object* fields = diff.if_object();
+  if (fields == nullptr || fields->empty()) co_return;
+  const kube::ObjectMeta& meta = now_.object->meta;
+  const std::string words = json::dump(diff);
+  if (entry_.sent[words] == meta.resource_version) co_return;
+  if (!may_act()) {
+    again_ = true;
+    co_return;
+  }
+  json::Value patch =
+      json::Object{{"metadata", json::Object{{"uid", meta.uid.str()}, {"resourceVersion", meta.resource_version}}},
+                   {"status", diff}};
+  const NamespacedName key = meta.key;
+  try {
+    co_await parts_.kube.patch(kNodeSets, key, kube::PatchType::kMerge, std::move(patch), "status", {}, stop);
+  } catch (const kube::Conflict&) {
+    again_ = true;
+    co_return;
+  } catch (const kube::NotFound&) {
+    co_return;
+  } catch (const kube::Error& error) {
+    log::warning("status not written", {{"nodeset", key}, {"why", error}});
+    failed_ = true;
+    co_return;
+  }
+  entry_.sent[words] = meta.resource_version;
+  if (fields->contains("conditions")) entry_.condition_at = loop_.now();
+}
+
+}  // namespace bascule::op::nodeset

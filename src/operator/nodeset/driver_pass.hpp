@@ -1,0 +1,79 @@
+// One pass over a NodeSet: performs a plan and writes the status. What the process remembers of the NodeSet beside the
+// plan's memory is in `Entry`; losing it costs calls, never correctness.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/async.hpp"
+#include "operator/nodeset/driver_state.hpp"
+#include "operator/nodeset/perform.hpp"
+
+namespace bascule::op::nodeset {
+
+struct Entry {
+  Uid uid;
+  Memory memory;
+  // Slurm nodes written to: not again before the mirror has looked since.
+  std::map<std::string, TimePoint> slurm_writes;
+  // What was sent about an object, and the version it was decided on: not again on the same version.
+  std::unordered_map<std::string, std::string> sent;
+  std::optional<std::int32_t> collisions;  // not in the status yet
+  std::optional<TimePoint> unknown_since;  // Slurm
+  TimePoint condition_at = TimePoint::min();
+  std::string told;  // the last fault that became an event
+  std::uint32_t failures = 0;
+  std::vector<std::string> waits;
+};
+
+class DriverPass final {
+ public:
+  DriverPass(const NodeSetDriver::Parts& parts, const NodeSetDriver::Options& options, Reading& now, Entry& entry);
+
+  // Performs everything but the status.
+  Task<> perform(const Plan& plan, std::stop_token stop);
+  Task<> write_status(const Plan& plan, std::stop_token stop);
+  void tell(const Plan& plan) const;
+
+  bool failed() const noexcept { return failed_; }
+  bool again() const noexcept { return again_; }  // decide anew soon: what it was decided on has changed
+  bool wrote_slurm() const noexcept { return wrote_slurm_; }
+  bool held_back() const noexcept { return held_back_; }  // something waits for the mirror's next look
+
+ private:
+  using Actions = std::vector<const Action*>;
+
+  // True when it was done, or need not be.
+  Task<bool> act(Action action, std::stop_token stop);
+  Task<> act_in_order(Actions actions, std::stop_token stop);
+  Task<> act_in_order_when_free(Actions actions, std::stop_token stop);
+  Task<> act_in_groups(Actions actions, std::stop_token stop);
+  Task<> create_pods(Actions actions, std::stop_token stop);
+  void report(const Action& action, const Performed& result);
+  std::string subject_of(const Action& action) const;
+  std::optional<std::string> version_of(const Action& action) const;
+  bool is_held_back(const Action& action) const;
+  bool may_act() const { return !options_.may_act || options_.may_act(); }
+  void event(kube::EventType type, std::string_view reason, std::string_view action, std::string note,
+             const std::string& pod = {}) const;
+  std::optional<Condition> ready_condition(const Plan& plan, const Status& status);
+
+  const NodeSetDriver::Parts& parts_;
+  const NodeSetDriver::Options& options_;
+  Loop& loop_;
+  Reading& now_;
+  Entry& entry_;
+  Performer performer_;
+  Semaphore at_once_;
+  bool failed_ = false;
+  bool again_ = false;
+  bool wrote_slurm_ = false;
+  bool held_back_ = false;
+  std::size_t pods_made_or_deleted_ = 0;  // by the plan
+};
+
+}  // namespace bascule::op::nodeset
