@@ -1,0 +1,127 @@
+"""The documentation against the source: every reason explained, every quoted text really written, every annotation and flag known (W64)."""
+import pathlib
+import re
+
+import pytest
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs/why-does-my-pod-wait.md").read_text()
+BRIDGE = ROOT / "src/bridge"
+PAGES = sorted(p for p in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "deploy/charts").glob("*/README.md")])
+EXAMPLES = sorted((ROOT / "docs/examples").glob("*.yaml"))
+# Where reasons of conditions and events are made.
+SOURCES = ["unit_plan.cpp", "scheduler.cpp", "pod_plan.cpp", "pod_sync.cpp", "node_plan.cpp", "node_sync.cpp", "node_condition.cpp", "group_status.cpp"]
+# Words of the same form there that are no reasons: kinds and fields of objects, an event's action, Slurm's words.
+OTHERS = {"Node", "Pod", "PodGroup", "LeaderWorkerSet", "Binding", "PodScheduled", "PodGroupScheduled", "SlurmReady", "NoExecute", "Failed", "Succeeded", "True", "False", "None",
+          "Submitting", "Cancelling", "Scheduling", "Watching", "Deleting", "Syncing", "DRAIN", "UNDRAIN"}
+
+
+def text_of(file):
+    """Source with neighbouring string literals joined, as the compiler sees them."""
+    return re.sub(r'"\s*\n?\s*"', "", file.read_text())
+
+
+def reasons():
+    found = set()
+    for name in SOURCES:
+        text = re.sub(r"^#include.*$", "", text_of(BRIDGE / name), flags=re.M)
+        words = set(re.findall(r'"([A-Z][A-Za-z]+)"', text)) - OTHERS
+        found |= {"Slurm" + word for word in words} | words if name == "node_condition.cpp" else words
+    return found
+
+
+def test_reasons_are_found():
+    assert {"Unschedulable", "SubmitInDoubt", "NodeRefused", "SlurmJobSubmitted", "NoSlurmJob", "SlurmNodeForeign", "Drained", "SlurmDrained", "Scheduled"} <= reasons()
+    assert len(reasons()) > 45
+
+
+def test_every_reason_is_explained():
+    explained = set(re.findall(r"`([A-Z][A-Za-z]+)`", PAGE))
+    missing = reasons() - explained - {"Slurm", "SlurmJob"}  # SlurmJobSUSPENDED and the like are explained as such
+    assert not missing
+    assert "`SlurmJobSUSPENDED`" in PAGE and '"SlurmJob" + std::string(slurm::to_string' in (BRIDGE / "unit_plan.cpp").read_text()
+
+
+def test_every_wait_has_a_row():
+    """Each reason that the scheduler tells pods is the first cell of a row of the first table."""
+    table = PAGE.split("## Reasons of the condition PodScheduled")[1].split("###")[0]
+    rows = set(re.findall(r"^\| `(\w+)`", table, re.M))
+    source = text_of(BRIDGE / "unit_plan.cpp")
+    told = set(re.findall(r'wait\([\w.]+, "(\w+)"', source)) | set(re.findall(r'(?:Waiting|return) ?\{"(\w+)"', source)) - {"SlurmJob"}
+    assert len(told) >= 12
+    assert told - rows - {"SlurmJob"} == set()
+
+
+def test_quotes_are_what_is_written():
+    """In the columns "it says": each piece between the … stands in the source."""
+    source = "\n".join(text_of(file) for file in BRIDGE.glob("*.cpp") if not file.name.endswith("_test.cpp"))
+    quoted, column = 0, None
+    for line in PAGE.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if not line.startswith("| `"):
+            column = cells.index("it says") if "it says" in cells else column if line.startswith("|-") else None
+            continue
+        for quote in re.findall(r"`([^`]+ [^`]+)`", cells[column] if column is not None else ""):
+            for piece in (p.strip(" ,;:()") for p in quote.split("…")):
+                if len(piece) < 5:
+                    continue
+                quoted += 1
+                assert piece in source, f"nobody says: {piece!r} ({line[:60]})"
+    assert quoted > 60
+
+
+def known_annotations():
+    text = (BRIDGE / "description.cpp").read_text()
+    return set(re.findall(r'\{"([a-z-]+)", (?:set|check)_', text))
+
+
+@pytest.mark.parametrize("path", [*PAGES, *EXAMPLES, ROOT / "deploy/charts/slurm-bridge/templates/NOTES.txt"], ids=lambda p: str(p.relative_to(ROOT)))
+def test_annotations_are_known(path):  # W64
+    text = path.read_text()
+    known = known_annotations()
+    assert len(known) == 18
+    assert set(re.findall(r"slurmjob\.slinky\.slurm\.net/([a-z-]+)", text)) - known == set()
+    names = (BRIDGE / "names.hpp").read_text()
+    for key in re.findall(r"\b((?:scheduler|topology)\.slinky\.slurm\.net/[a-z-]+)", text):
+        assert f'"{key}"' in names, key
+    for key in re.findall(r"(?<![.\w])slinky\.slurm\.net/([a-z-]+)", text):
+        assert f'"slinky.slurm.net/{key}"' in names or key.startswith("minimum-"), f"slinky.slurm.net/{key} is the retired prefix"
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.name)
+def test_examples_are_manifests(path):
+    text = path.read_text()
+    assert text.startswith("# "), "an example says what it shows"
+    for one in yaml.safe_load_all(text):
+        assert one["metadata"]["namespace"] == "slurm-bridge"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text()):
+        if "://" not in target:
+            assert (path.parent / target).exists(), target
+
+
+def test_the_migration_guide_names_what_exists():
+    guide = (ROOT / "docs/migration.md").read_text()
+    values = yaml.safe_load((ROOT / "deploy/charts/slurm-bridge/values.yaml").read_text())
+    paths = set(re.findall(r"`((?:scheduler|schedulerConfig|admission|controllers|sharedConfig|grafana|prometheusRule)(?:\.\w+)+)`", guide))
+    assert len(paths) >= 5
+    for path in paths:
+        at = values
+        for key in path.split("."):
+            assert key in at, path
+            at = at[key]
+    program = (ROOT / "src/app/command_line.cpp").read_text()
+    flags = set(re.findall(r"`(--[a-z-]+)", guide))
+    assert len(flags) >= 6 and [f for f in flags if f not in program] == []
+    for path in re.findall(r"`((?:src|deploy|test|docs|tools)/[\w./-]+)`", guide):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_readme_lists_the_pages():
+    readme = (ROOT / "README.md").read_text()
+    for page in (ROOT / "docs").glob("*.md"):
+        assert f"docs/{page.name}" in readme, page.name
