@@ -19,7 +19,7 @@ OTHERS = {"Node", "Pod", "PodGroup", "LeaderWorkerSet", "Binding", "PodScheduled
 
 def text_of(file):
     """Source with neighbouring string literals joined, as the compiler sees them."""
-    return re.sub(r'"\s*\n?\s*"', "", file.read_text())
+    return re.sub(r'"\s*(?:\+\s*)?"', "", file.read_text())
 
 
 def reasons():
