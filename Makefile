@@ -1,10 +1,10 @@
 # The targets people use. `make help` lists them.
 .DEFAULT_GOAL := build
 SHELL := /bin/bash
-.PHONY: help deps build test test-slow test-asan test-tsan lint tidy format bench oracle image images demo demo-down clean
+.PHONY: help deps build test test-slow test-asan test-tsan lint tidy format bench bench-cluster oracle image images demo demo-down clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 deps: ## install what building and testing need (Debian packages, a Python environment); as root
 	@tools/deps
@@ -35,6 +35,9 @@ format: ## bring the sources into the project's format
 
 bench: ## measure, beside peers where there are any, and print a table
 	@tools/bench
+
+bench-cluster: build ## measure the bridge on a real cluster beside kube-scheduler, about 8 minutes; as root
+	@tools/bench-cluster
 
 oracle: ## compare patches with the Kubernetes libraries, thousands of cases
 	@tools/oracle/run
