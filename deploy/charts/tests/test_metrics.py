@@ -9,7 +9,7 @@ import yaml
 
 from bridge_processes import BINARY, ROOT, processes
 from helm import Chart, find, needs_helm
-from promtool import check_rules
+from promtool import fired, needs_promtool, promtool
 
 pytestmark = needs_helm
 CHART = Chart("slurm-bridge")
@@ -49,10 +49,10 @@ def expressions():
 
 
 def registered():
-    """Names that the source registers; of a histogram its three series."""
+    """Names that the source registers, the operator apart; of a histogram its three series."""
     found = set()
     for file in (ROOT / "src").rglob("*.cpp"):
-        if file.name.endswith("_test.cpp"):
+        if file.name.endswith("_test.cpp") or "operator" in file.relative_to(ROOT).parts:
             continue
         text = file.read_text()
         constants = dict(re.findall(r'(k\w+) = ("[a-z_]+")', text))
@@ -149,11 +149,69 @@ def test_alerts_name_reasons_that_exist():
     assert [r for r in reasons if f'"{r}"' not in source] == []
 
 
+def rule_spec(*sets):
+    return find(CHART.render(*ON, *sets), "PrometheusRule", "slurm-bridge")["spec"]
+
+
+@needs_promtool
 def test_prometheus_takes_the_rules(tmp_path):
     for sets in ((), ("scheduler.replicaCount=2", "controllers.replicas=2"), ("admission.enabled=false",)):
-        path = tmp_path / "rules.yaml"
-        path.write_text(yaml.safe_dump(find(CHART.render(*ON, *sets), "PrometheusRule", "slurm-bridge")["spec"]))
-        assert check_rules(path) == ""
+        (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rule_spec(*sets)))
+        assert promtool("check", "rules", tmp_path / "rules.yaml") == ""
+
+
+def series(metric, component="scheduler", /, **labels):
+    labels = {"namespace": "test-namespace", "job": f"slurm-bridge-{component}", "pod": f"{component}-x"} | labels
+    return metric + "{" + ",".join(f'{key}="{value}"' for key, value in labels.items()) + "}"
+
+
+SLURM = "bascule_slurm_request_duration_seconds"
+HEALTHY = {
+    **{series("process_start_time_seconds", c): "1000x60" for c in ("scheduler", "controllers", "admission")},
+    **{series("leader_election_master_status", c): "1x60" for c in ("scheduler", "controllers")},
+    **{series("bascule_slurm_reachable", c): "1x60" for c in ("scheduler", "controllers")},
+    **{series(f"{SLURM}_bucket", le=le, operation="get_job", code="200"): "0+60x60" for le in ("0.5", "+Inf")},
+    series(f"{SLURM}_count", operation="get_job", code="200"): "0+60x60",
+    series("bascule_bridge_submits_total", result="accepted"): "0+60x60",
+    series("bascule_bridge_submits_total", result="refused"): "0x60",
+    series("bascule_bridge_waiting_pods", reason="Unschedulable"): "500x60",
+    series("bascule_bridge_waiting_pods", reason="New"): "1x60",
+    **{series("workqueue_queue_duration_seconds_bucket", name="scheduler", le=le): "0+60x60" for le in ("0.1", "+Inf")},
+    series("workqueue_longest_running_processor_seconds", name="scheduler"): "1x60",
+    series("controller_runtime_reconcile_errors_total", controller="scheduler"): "0x60",
+    series("rest_client_requests_total", code="200", method="GET"): "0+60x60",
+    series("rest_client_requests_total", code="409", method="PATCH"): "0+30x60",
+    series("controller_runtime_webhook_requests_total", "admission", code="200"): "0+60x60",
+    series("controller_runtime_webhook_requests_total", "admission", code="500"): "0x60",
+    **{series("controller_runtime_webhook_latency_seconds_bucket", "admission", le=le): "0+60x60" for le in ("0.01", "+Inf")},
+}
+FAULTS = {
+    "BasculeDown": {series("process_start_time_seconds", "controllers"): None},
+    "BasculeNoLeader": {series("leader_election_master_status"): "0x60"},
+    "BasculeSlurmUnreachable": {series("bascule_slurm_reachable"): "0x60"},
+    "BasculeSlurmSlow": {series(f"{SLURM}_bucket", le="0.5", operation="get_job", code="200"): "0x60", series(f"{SLURM}_bucket", le="10", operation="get_job", code="200"): "0+60x60"},
+    "BasculeSlurmErrors": {series(f"{SLURM}_count", operation="submit", code="500"): "0+30x60"},
+    "BasculeSubmitsRefused": {series("bascule_bridge_submits_total", result="refused"): "0+1x60"},
+    "BasculePodsWaitOnFault": {series("bascule_bridge_waiting_pods", reason="InvalidRequest"): "3x60"},
+    "BasculeSubmitsNothing": {series("bascule_bridge_submits_total", result="accepted"): "7x60"},
+    "BasculeBehind": {series("workqueue_queue_duration_seconds_bucket", name="scheduler", le="0.1"): "0x60", series("workqueue_queue_duration_seconds_bucket", name="scheduler", le="100"): "0+60x60"},
+    "BasculeStuck": {series("workqueue_longest_running_processor_seconds", name="scheduler"): "400x60"},
+    "BasculeReconcileErrors": {series("controller_runtime_reconcile_errors_total", controller="scheduler"): "0+60x60"},
+    "BasculeApiErrors": {series("rest_client_requests_total", code="403", method="PATCH"): "0+60x60"},
+    "BasculeAdmissionFails": {series("controller_runtime_webhook_requests_total", "admission", code="500"): "0+1x60"},
+    "BasculeAdmissionSlow": {series("controller_runtime_webhook_latency_seconds_bucket", "admission", le="0.01"): "0x60", series("controller_runtime_webhook_latency_seconds_bucket", "admission", le="10"): "0+60x60"},
+    "BasculeRestarts": {series("process_start_time_seconds", "controllers"): "1+100x60"},
+}
+
+
+@needs_promtool
+def test_each_alert_fires_for_its_fault_alone(tmp_path):
+    spec = rule_spec("scheduler.replicaCount=2", "controllers.replicas=2")
+    assert {r["alert"] for g in spec["groups"] for r in g["rules"]} == set(FAULTS)
+    assert fired(tmp_path, spec, HEALTHY, "50m") == set()
+    for alert, fault in FAULTS.items():
+        now = {name: values for name, values in (HEALTHY | fault).items() if values is not None}
+        assert fired(tmp_path, spec, now, "50m") == {alert}
 
 
 def test_a_scrape_finds_each_component():
