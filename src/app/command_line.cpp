@@ -79,6 +79,67 @@ void add_admission(CLI::App& app, ServeOptions& o) {
       "  bascule admission --webhook-bind-address 127.0.0.1:9443         reachable from this machine only");
 }
 
+// Flags of slurm-operator's manager and webhook.
+CLI::App& operator_command(CLI::App& app, const std::string& name, const std::string& help, OperatorFlags& o) {
+  CLI::App& command = *app.add_subcommand(name, help);
+  file_flag(command, "--kubeconfig", o.serve.kubeconfig,
+            "kubeconfig file; default KUBECONFIG, the pod's service account, ~/.kube/config");
+  command.add_option("--metrics-addr", o.serve.metrics_address, "HOST:PORT of /metrics, 0 for none")
+      ->capture_default_str();
+  command.add_flag("--metrics-secure,!--no-metrics-secure", o.metrics_secure,
+                   "metrics over HTTPS, for those who may get /metrics");
+  command.add_option("--health-addr", o.serve.health_address, "HOST:PORT of /healthz and /readyz")
+      ->capture_default_str();
+  command.add_flag("--enable-http2,!--no-enable-http2", o.http2, "taken, without effect: HTTP/1.1 is served");
+  command
+      .add_option("--zap-log-level", o.serve.log_level, "debug, info, warning, error, or a number: above 0 is debug")
+      ->capture_default_str();
+  command.add_option("--zap-encoder", o.serve.log_format, "json or console")->capture_default_str();
+  election_flag(command, o.serve);
+  command.add_option("--leader-elect-namespace", o.serve.lease_namespace, "namespace of the lease; default the pod's")
+      ->type_name("NAMESPACE");
+  command.add_option("--namespaces", o.namespaces, "comma list of the namespaces to work in; empty: all")
+      ->type_name("LIST");
+  return command;
+}
+
+void add_operator(CLI::App& app, OperatorFlags& o) {
+  CLI::App& command = operator_command(app, "operator", "make and keep Slurm clusters as custom resources ask", o);
+  command.alias("manager");
+  command
+      .add_option("--propagated-node-conditions", o.propagated_conditions,
+                  "comma list of types of node conditions that become reasons of drains")
+      ->type_name("LIST");
+  command.add_flag("--profile,!--no-profile", o.profile, "taken, without effect");
+  command.add_option("--profile-addr", o.profile_address, "taken, without effect")->capture_default_str();
+  workers_flag(command, "--accounting-workers", o.accounting_workers, "Accountings worked on at once");
+  workers_flag(command, "--controller-workers", o.controller_workers, "Controllers worked on at once");
+  workers_flag(command, "--loginset-workers", o.loginset_workers, "LoginSets worked on at once");
+  workers_flag(command, "--nodeset-workers", o.nodeset_workers, "NodeSets worked on at once");
+  workers_flag(command, "--restapi-workers", o.restapi_workers, "RestApis worked on at once");
+  workers_flag(command, "--slurmclient-workers", o.slurmclient_workers, "Slurm clients worked on at once");
+  workers_flag(command, "--token-workers", o.token_workers, "Tokens worked on at once");
+  command.footer(
+      "Examples:\n"
+      "  bascule operator --zap-encoder console                          outside the cluster, with your kubeconfig\n"
+      "  bascule operator --leader-elect --namespaces slurm,test         one of several, in two namespaces only");
+}
+
+void add_operator_webhook(CLI::App& app, OperatorFlags& o) {
+  CLI::App& command =
+      operator_command(app, "operator-webhook", "serve the admission webhook for the operator's custom resources", o);
+  command.add_option("--server-addr", o.serve.webhook_address, "HOST:PORT of the webhook")->capture_default_str();
+  command
+      .add_option("--cert-dir", o.serve.certificate_directory,
+                  "directory with tls.crt and tls.key, read again on change")
+      ->type_name("DIR")
+      ->capture_default_str();
+  command.footer(
+      "Examples:\n"
+      "  bascule operator-webhook --cert-dir ./certs                     with tls.crt and tls.key of ./certs\n"
+      "  bascule operator-webhook --server-addr 127.0.0.1:9443           reachable from this machine only");
+}
+
 void add_explain(CLI::App& app, ExplainOptions& o) {
   CLI::App& command = *app.add_subcommand("explain", "say where a pod or a gang stands, why, and what to do");
   command.add_option("object", o.object, "what to explain")->type_name("pod/NAME|podgroup/NAME|lws/NAME")->required();
@@ -153,6 +214,8 @@ std::shared_ptr<CLI::App> make_command_line(Options& options) {
   add_scheduler(*app, options.serve);
   add_controllers(*app, options.serve);
   add_admission(*app, options.serve);
+  add_operator(*app, options.operator_flags);
+  add_operator_webhook(*app, options.operator_flags);
   add_completion(*app, options.completion);
   app->footer(
       "Examples:\n"

@@ -1,4 +1,5 @@
 #include "app/process.hpp"
+#include "app/webhook_server.hpp"
 #include "base/log.hpp"
 #include "bridge/controllers.hpp"
 #include "bridge/scheduler.hpp"
@@ -14,12 +15,6 @@ using namespace std::chrono_literals;
 
 // slurm-bridge's lease of the controllers; the scheduler's is named as the scheduler.
 constexpr const char* kControllersLease = "69d5fe47.my.slinky.slurm.net";
-
-runtime::NamedCheck check(std::string name, std::function<bool()> good, std::string why) {
-  return {std::move(name), [good = std::move(good), why = std::move(why)]() -> std::optional<std::string> {
-            return good() ? std::nullopt : std::optional(why);
-          }};
-}
 
 // Labels of a namespace for a selector: from a small cache, else from the API server.
 class NamespaceLabels final {
@@ -46,17 +41,6 @@ class NamespaceLabels final {
   kube::Client& kube_;
   std::unordered_map<std::string, std::pair<TimePoint, json::Object>> known_;
 };
-
-// `serving` says whether requests are answered; it outlives the task.
-Task<> serve_until_stopped(net::IoLoop& loop, net::ServerOptions address, net::Handler handler, bool& serving,
-                           std::stop_token stop) {
-  const auto server = net::serve(loop, std::move(address), std::move(handler));
-  serving = true;
-  while (co_await sleep_for(loop, 24h, stop)) {
-  }
-  serving = false;
-  co_await server->drain(loop.now() + 10s);
-}
 
 }  // namespace
 
@@ -92,11 +76,9 @@ int run_admission(const ServeOptions& options) {
     config.trusted_users = bridge::default_trusted_users(process.ns(), config.scheduler_name);
   }
   NamespaceLabels labels(process.kube());
-  auto address = parse_address(options.webhook_address, "--webhook-bind-address");
-  if (!address) throw UsageError("--webhook-bind-address: the webhook needs an address");
-  address->certificate.file = options.certificate_directory + "/tls.crt";
-  address->key.file = options.certificate_directory + "/tls.key";
-  address->max_body = bridge::kMaxReview;
+  net::ServerOptions address =
+      webhook_address(options.webhook_address, "--webhook-bind-address", options.certificate_directory);
+  address.max_body = bridge::kMaxReview;
   bool serving = false;
   bridge::NamespaceLabels labels_of;
   if (config.managed_namespace_selector) {
@@ -106,10 +88,9 @@ int run_admission(const ServeOptions& options) {
       process.metrics(), process.loop(), {std::string(bridge::kMutatePath), std::string(bridge::kValidatePath)},
       bridge::make_webhook(config, std::move(labels_of)));
   const auto work = [&](std::stop_token stop) {
-    return serve_until_stopped(process.loop(), *address, handler, serving, std::move(stop));
+    return serve_webhook(process.loop(), address, handler, serving, std::move(stop));
   };
-  return process.run("", false,
-                     {check("webhook", [&serving] { return serving; }, "the webhook does not serve yet")}, work);
+  return process.run("", false, {webhook_check(serving)}, work);
 }
 
 }  // namespace bascule::app

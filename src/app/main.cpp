@@ -18,6 +18,8 @@ int run(const CLI::App& app, const Options& options) {
   if (command == "scheduler") return bascule::app::run_scheduler(options.serve);
   if (command == "controllers") return bascule::app::run_controllers(options.serve);
   if (command == "admission") return bascule::app::run_admission(options.serve);
+  if (command == "operator") return bascule::app::run_operator(options.operator_flags);
+  if (command == "operator-webhook") return bascule::app::run_operator_webhook(options.operator_flags);
   std::cout << bascule::app::completion_script(app, options.completion.shell);
   return 0;
 }

@@ -19,10 +19,29 @@ struct ServeOptions {
   std::string log_level = "info";  // debug, info, error, or zap's verbosity
   std::string log_format = "json";
   bool leader_elect = false;
+  std::string lease_namespace;  // empty: that of the pod, or of the kubeconfig's context
   unsigned node_workers = 8;
   unsigned pod_workers = 16;
   std::string webhook_address = ":9443";
   std::string certificate_directory = "/tmp/k8s-webhook-server/serving-certs";
+};
+
+// `serve` holds what the operator has in common with the processes of the bridge.
+struct OperatorFlags {
+  ServeOptions serve;
+  bool metrics_secure = false;
+  bool http2 = false;
+  bool profile = false;
+  std::string profile_address = "localhost:6060";
+  std::string namespaces;             // comma list; empty: all
+  std::string propagated_conditions;  // comma list of types of node conditions
+  unsigned accounting_workers = 4;
+  unsigned controller_workers = 4;
+  unsigned loginset_workers = 4;
+  unsigned nodeset_workers = 4;
+  unsigned restapi_workers = 4;
+  unsigned slurmclient_workers = 2;
+  unsigned token_workers = 4;
 };
 
 // Which API server, and whose rights.
@@ -59,6 +78,7 @@ struct CompletionOptions {
 
 struct Options {
   ServeOptions serve;
+  OperatorFlags operator_flags;
   ExplainOptions explain;
   QueueOptions queue;
   SimulateOptions simulate;
@@ -69,6 +89,8 @@ struct Options {
 int run_scheduler(const ServeOptions& options);
 int run_controllers(const ServeOptions& options);
 int run_admission(const ServeOptions& options);
+int run_operator(const OperatorFlags& flags);
+int run_operator_webhook(const OperatorFlags& flags);
 int run_explain(const ExplainOptions& options);
 int run_queue(const QueueOptions& options);
 int run_simulate(const SimulateOptions& options);

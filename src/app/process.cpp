@@ -199,7 +199,10 @@ void Process::add_lease(runtime::Manager& parts, const std::string& lease) {
     parts.end();
   };
   const auto elector = std::make_shared<kube::LeaderElector>(
-      kube(), kube::LeaseOptions{.key = {ns_, lease}, .identity = identity}, changed);
+      kube(),
+      kube::LeaseOptions{.key = {options_.lease_namespace.empty() ? ns_ : options_.lease_namespace, lease},
+                         .identity = identity},
+      changed);
   elector_ = elector;
   parts.add({.name = "lease",
              .start =

@@ -1,0 +1,133 @@
+#include <memory>
+#include <thread>
+
+#include "app/process.hpp"
+#include "app/webhook_server.hpp"
+#include "base/file.hpp"
+#include "net/client.hpp"
+#include "operator/builders/ssh_keys.hpp"
+#include "operator/config/ssh_conf.hpp"
+#include "operator/reconcile/operator.hpp"
+#include "operator/webhook/webhook.hpp"
+#include "runtime/client_metrics.hpp"
+
+namespace bascule::app {
+
+namespace {
+
+constexpr const char* kLease = "slurm-operator";
+
+// Parts of a comma list without blanks around them, each once.
+std::vector<std::string> comma_list(std::string_view text) {
+  std::vector<std::string> out;
+  while (!text.empty()) {
+    const std::size_t comma = text.find(',');
+    std::string_view part = text.substr(0, comma);
+    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
+    const std::size_t begin = part.find_first_not_of(" \t");
+    if (begin == std::string_view::npos) continue;
+    part = part.substr(begin, part.find_last_not_of(" \t") + 1 - begin);
+    if (std::ranges::find(out, part) == out.end()) out.emplace_back(part);
+  }
+  return out;
+}
+
+std::string domain_of_this_machine() {
+  constexpr std::size_t kLimit = std::size_t{64} << 10;
+  return op::cluster_domain(read_file("/etc/resolv.conf", kLimit).value_or(std::string()));
+}
+
+// RSA keys take seconds of a processor: on a thread of their own, for which the task waits to its end.
+Task<op::StringMap> make_host_keys(net::IoLoop& loop) {
+  struct Work {
+    explicit Work(Loop& l) : bell(l) {}
+    Bell bell;
+    bool done = false;
+    op::StringMap keys;
+    std::exception_ptr failure;
+  };
+  const auto work = std::make_shared<Work>(loop);
+  const std::jthread thread([work, &loop] {
+    op::StringMap keys;
+    std::exception_ptr failure;
+    try {
+      keys = op::make_host_keys();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    loop.post([work, keys = std::move(keys), failure] {
+      work->keys = keys;
+      work->failure = failure;
+      work->done = true;
+      work->bell.notify();
+    });
+  });
+  while (!work->done) co_await work->bell.wait({});
+  if (work->failure) std::rethrow_exception(work->failure);
+  co_return std::move(work->keys);
+}
+
+void check_flags(const OperatorFlags& flags) {
+  parse_address(flags.serve.metrics_address, "--metrics-addr");
+  parse_address(flags.serve.health_address, "--health-addr");
+  if (flags.metrics_secure && flags.serve.metrics_address != "0") {
+    throw UsageError(
+        "--metrics-secure: metrics are served over plain HTTP only; leave it out, or set --metrics-addr=0");
+  }
+}
+
+op::reconcile::OperatorOptions options_of(const OperatorFlags& flags, Process& process) {
+  op::reconcile::OperatorOptions options;
+  options.namespaces = comma_list(flags.namespaces);
+  options.instance = process.instance();
+  options.propagated_conditions = comma_list(flags.propagated_conditions);
+  options.nodeset_workers = flags.nodeset_workers;
+  options.clusters.workers = flags.slurmclient_workers;
+  options.connect = [&process](const std::string& url) {
+    net::ClientOptions http;
+    http.url = net::parse_url(url);
+    // slurmrestd serves a request a thread, and has four by default.
+    http.max_connections = 8;
+    return net::make_client(process.loop(), std::move(http));
+  };
+  options.reconcile = {.domain = domain_of_this_machine(),
+                       .controller_workers = flags.controller_workers,
+                       .accounting_workers = flags.accounting_workers,
+                       .restapi_workers = flags.restapi_workers,
+                       .loginset_workers = flags.loginset_workers,
+                       .token_workers = flags.token_workers,
+                       .may_act = [&process] { return process.leads(); },
+                       .make_host_keys = [&process] { return make_host_keys(process.loop()); }};
+  return options;
+}
+
+}  // namespace
+
+int run_operator(const OperatorFlags& flags) {
+  check_flags(flags);
+  Process process(flags.serve, "operator");
+  op::reconcile::Operator work(process.kube(), options_of(flags, process), &process.metrics());
+  return process.run(kLease, flags.serve.leader_elect, {},
+                     [&work](std::stop_token stop) { return work.run(std::move(stop)); });
+}
+
+int run_operator_webhook(const OperatorFlags& flags) {
+  check_flags(flags);
+  Process process(flags.serve, "operator-webhook");
+  net::ServerOptions address =
+      webhook_address(flags.serve.webhook_address, "--server-addr", flags.serve.certificate_directory);
+  address.max_body = op::kMaxReview;
+  std::vector<std::string> paths{std::string(op::kBindingPath)};
+  for (const char* kind : {"accounting", "controller", "loginset", "nodeset", "restapi", "token"}) {
+    paths.push_back(std::string(op::kValidatePrefix) + kind);
+  }
+  const net::Handler handler =
+      runtime::counted_webhook(process.metrics(), process.loop(), paths, op::make_webhook(process.kube()));
+  bool serving = false;
+  const auto work = [&](std::stop_token stop) {
+    return serve_webhook(process.loop(), address, handler, serving, std::move(stop));
+  };
+  return process.run("", false, {webhook_check(serving)}, work);
+}
+
+}  // namespace bascule::app

@@ -1,0 +1,34 @@
+#include "app/webhook_server.hpp"
+
+#include "app/process.hpp"
+#include "base/async.hpp"
+
+namespace bascule::app {
+
+using namespace std::chrono_literals;
+
+net::ServerOptions webhook_address(const std::string& address, const std::string& flag, const std::string& directory) {
+  auto options = parse_address(address, flag);
+  if (!options) throw UsageError(flag + ": the webhook needs an address");
+  options->certificate.file = directory + "/tls.crt";
+  options->key.file = directory + "/tls.key";
+  return *std::move(options);
+}
+
+Task<> serve_webhook(net::IoLoop& loop, net::ServerOptions address, net::Handler handler, bool& serving,
+                     std::stop_token stop) {
+  const auto server = net::serve(loop, std::move(address), std::move(handler));
+  serving = true;
+  while (co_await sleep_for(loop, 24h, stop)) {
+  }
+  serving = false;
+  co_await server->drain(loop.now() + 10s);
+}
+
+runtime::NamedCheck webhook_check(const bool& serving) {
+  return {"webhook", [&serving]() -> std::optional<std::string> {
+            return serving ? std::nullopt : std::optional<std::string>("the webhook does not serve yet");
+          }};
+}
+
+}  // namespace bascule::app

@@ -1,0 +1,31 @@
+#include "operator/api/read.hpp"
+#include "operator/builders/accounting.hpp"
+#include "operator/config/slurmdbd_conf.hpp"
+#include "operator/reconcile/plan.hpp"
+#include "operator/reconcile/resources.hpp"
+
+namespace bascule::op::reconcile {
+
+Plan plan_accounting(const json::Value& object, View& view) {
+  const Accounting accounting = read_accounting(object);
+  Plan plan;
+  if (accounting.external) return plan;
+  plan.add(kServices, accounting_service(accounting));
+  const std::optional<KeyHashes> keys = key_hashes(view, accounting.keys, plan);
+  const KeyRef& ref = accounting.storage.password;
+  std::expected<std::string, std::string> password;
+  if (!ref.empty()) password = secret_bytes(view, ref, "spec.storageConfig.passwordKeyRef");
+  if (!password) {
+    plan.wait(password.error());
+  } else if (const auto conf = slurmdbd_conf(accounting, *password); !conf) {
+    plan.faults.push_back({"BadConfiguration", conf.error()});
+  } else {
+    plan.add(kSecrets, accounting_config(accounting, *conf));
+    if (keys) plan.add(kStatefulSets, accounting_stateful_set(accounting, *conf, *keys));
+  }
+  const std::string name = names::accounting(accounting.meta.name);
+  if (auto wait = workload_wait(kStatefulSets, name, view.find(kStatefulSets, name))) plan.wait(*std::move(wait));
+  return plan;
+}
+
+}  // namespace bascule::op::reconcile

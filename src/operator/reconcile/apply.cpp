@@ -1,0 +1,188 @@
+#include "operator/reconcile/apply.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "base/quantity.hpp"
+#include "operator/config/hash.hpp"
+
+namespace bascule::op::reconcile {
+
+namespace {
+
+constexpr std::string_view kIdentities[] = {"name", "uid", "mountPath", "containerPort", "port", "type", "key"};
+constexpr std::string_view kAmounts[] = {"limits", "requests", "capacity", "sizeLimit", "divisor"};
+
+// Keys in order, so that the same object is the same text.
+void print_canonical(const json::Value& value, std::string& out) {
+  if (const auto* object = value.if_object()) {
+    std::vector<std::string_view> keys;
+    for (const auto& [key, item] : *object) keys.push_back(key);
+    std::ranges::sort(keys);
+    out += '{';
+    for (const std::string_view key : keys) {
+      out += json::dump(json::Value(key)) + ':';
+      print_canonical(object->at(key), out);
+      out += ',';
+    }
+    out += '}';
+  } else if (const auto* array = value.if_array()) {
+    out += '[';
+    for (const json::Value& item : *array) {
+      print_canonical(item, out);
+      out += ',';
+    }
+    out += ']';
+  } else {
+    out += json::dump(value);
+  }
+}
+
+std::string canonical_hash(const json::Value& value) {
+  std::string text;
+  print_canonical(value, text);
+  constexpr std::size_t kDigits = 32;
+  return sha256_hex(text).substr(0, kDigits);
+}
+
+// The API server does not keep these.
+bool is_nothing(const json::Value& value) {
+  if (value.is_null()) return true;
+  if (const auto* text = value.if_string()) return text->empty();
+  if (const auto* array = value.if_array()) return array->empty();
+  if (const auto* object = value.if_object()) {
+    return std::ranges::all_of(*object, [](const auto& member) { return is_nothing(member.value()); });
+  }
+  return false;
+}
+
+std::optional<Quantity> amount_of(const json::Value& value) {
+  if (const auto* text = value.if_string()) return Quantity::parse(json::view(*text));
+  if (value.is_number()) return Quantity::parse(json::dump(value));
+  return std::nullopt;
+}
+
+bool covers_value(const json::Value& live, const json::Value& wanted, bool amounts);
+
+bool covers_list(const json::Array& live, const json::Array& wanted, bool amounts) {
+  const auto covers_item = [&](const json::Value& a, const json::Value& b) { return covers_value(a, b, amounts); };
+  if (live.size() == wanted.size() && std::ranges::equal(live, wanted, covers_item)) return true;
+  for (const std::string_view identity : kIdentities) {
+    const auto has_it = [&](const json::Value& item) { return json::find(item, {identity}) != nullptr; };
+    if (!std::ranges::all_of(wanted, has_it)) continue;
+    return std::ranges::all_of(wanted, [&](const json::Value& item) {
+      return std::ranges::any_of(live, [&](const json::Value& other) {
+        const json::Value* name = json::find(other, {identity});
+        return name && json::equal(*name, *json::find(item, {identity})) && covers_item(other, item);
+      });
+    });
+  }
+  return false;
+}
+
+bool covers_value(const json::Value& live, const json::Value& wanted, bool amounts) {
+  if (const auto* object = wanted.if_object()) {
+    const auto* there = live.if_object();
+    if (!there) return false;
+    return std::ranges::all_of(*object, [&](const auto& member) {
+      const json::Value* found = there->if_contains(member.key());
+      if (!found) return is_nothing(member.value());
+      const std::string_view key = member.key();
+      return covers_value(*found, member.value(), amounts || std::ranges::find(kAmounts, key) != std::end(kAmounts));
+    });
+  }
+  if (const auto* array = wanted.if_array()) return live.is_array() && covers_list(live.get_array(), *array, amounts);
+  if (json::equal(live, wanted)) return true;
+  if (is_nothing(live) && is_nothing(wanted)) return true;
+  if (!amounts) return false;
+  const std::optional<Quantity> a = amount_of(live);
+  const std::optional<Quantity> b = amount_of(wanted);
+  return a && b && *a == *b;
+}
+
+std::string_view stamp_of(const json::Value& object) {
+  return json::string_at(object, {"metadata", "annotations", kStamp});
+}
+
+const json::Value* controller_of(const json::Value& object) {
+  const json::Array* owners = json::array_at(object, {"metadata", "ownerReferences"});
+  if (!owners) return nullptr;
+  const auto found =
+      std::ranges::find_if(*owners, [](const json::Value& owner) { return json::bool_at(owner, {"controller"}); });
+  return found == owners->end() ? nullptr : &*found;
+}
+
+bool differs(const json::Value& wanted, const json::Value& live, json::Path path) {
+  const json::Value* now = json::find(live, path);
+  const json::Value* then = json::find(wanted, path);
+  return now && then && !covers_value(*now, *then, false);
+}
+
+// Only where the new one takes over what the old one leaves: a StatefulSet its pods and claims, a Secret nothing.
+bool cannot_be_changed(const json::Value& wanted, const json::Value& live) {
+  const std::string_view kind = json::string_at(wanted, {"kind"});
+  if (kind == "StatefulSet") {
+    return differs(wanted, live, {"spec", "serviceName"}) || differs(wanted, live, {"spec", "podManagementPolicy"});
+  }
+  if ((kind == "Secret" || kind == "ConfigMap") && json::bool_at(live, {"immutable"})) {
+    return differs(wanted, live, {"data"}) || !json::bool_at(wanted, {"immutable"});
+  }
+  return false;
+}
+
+}  // namespace
+
+json::Value stamped(json::Value wanted) {
+  const std::string stamp = canonical_hash(wanted);
+  json::at_or_create(wanted, {"metadata", "annotations", kStamp}) = stamp;
+  return wanted;
+}
+
+std::string digest_of(const json::Value& live) {
+  json::Value copy = live;
+  json::Object& object = copy.get_object();
+  object.erase("status");
+  if (json::Value* meta = json::find(copy, {"metadata"}); meta && meta->is_object()) {
+    for (const char* key : {"resourceVersion", "generation", "managedFields"}) meta->get_object().erase(key);
+  }
+  return canonical_hash(copy);
+}
+
+bool covers(const json::Value& live, const json::Value& wanted) {
+  return covers_value(live, wanted, false);
+}
+
+bool is_ours(const json::Value& wanted, const json::Value& live) {
+  const json::Value* controller = controller_of(live);
+  if (const json::Value* mine = controller_of(wanted)) {
+    return controller && json::string_at(*controller, {"uid"}) == json::string_at(*mine, {"uid"});
+  }
+  if (controller) return false;
+  const json::Array* mine = json::array_at(wanted, {"metadata", "ownerReferences"});
+  const json::Array* theirs = json::array_at(live, {"metadata", "ownerReferences"});
+  if (!mine || mine->empty() || !theirs) return false;
+  const json::Value& pattern = mine->front();
+  return std::ranges::any_of(*theirs, [&](const json::Value& owner) {
+    return json::string_at(owner, {"kind"}) == json::string_at(pattern, {"kind"}) &&
+           json::string_at(owner, {"apiVersion"}) == json::string_at(pattern, {"apiVersion"});
+  });
+}
+
+Verdict judge(const json::Value& wanted, const json::Value* live, const Applied& last) {
+  if (!live) return Verdict::kCreate;
+  if (!json::string_at(*live, {"metadata", "deletionTimestamp"}).empty()) return Verdict::kGoing;
+  if (!is_ours(wanted, *live)) return Verdict::kForeign;
+  if (cannot_be_changed(wanted, *live)) return Verdict::kRecreate;
+  const std::string_view stamp = stamp_of(wanted);
+  const bool known = last.stamp == stamp;
+  // What is cached may be from before our own write.
+  if (known && !last.before.empty() && last.before == json::string_at(*live, {"metadata", "resourceVersion"})) {
+    return Verdict::kKeep;
+  }
+  if (stamp_of(*live) != stamp) return Verdict::kApply;
+  if (covers(*live, wanted) || (known && last.digest == digest_of(*live))) return Verdict::kKeep;
+  return Verdict::kApply;
+}
+
+}  // namespace bascule::op::reconcile

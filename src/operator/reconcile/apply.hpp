@@ -1,0 +1,50 @@
+// Whether a child has to be written: decided from what is wanted, what is there, and what this process wrote. Pure.
+//
+// Children are written by server-side apply. Each carries a stamp of what was last applied, so that a field we no
+// longer want is noticed too; what others change of ours is noticed by comparison. The API server writes some values
+// its own way ("1000m" becomes "1"): what it made of an application is remembered, so that it is not taken for a
+// change.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "json/value.hpp"
+
+namespace bascule::op::reconcile {
+
+inline constexpr std::string_view kFieldManager = "slurm-operator";
+// Annotation of a child, ours: a hash of what was applied last.
+inline constexpr std::string_view kStamp = "slinky.slurm.net/applied";
+
+enum class Verdict : std::uint8_t {
+  kKeep,
+  kCreate,
+  kApply,
+  kForeign,   // there is one of that name that is not ours: left alone
+  kGoing,     // it is being deleted: wait
+  kRecreate,  // differs where it cannot be changed: delete it, without its pods, and make it anew
+};
+
+// What this process knows of its last application of a child.
+struct Applied {
+  std::string stamp = {};
+  std::string before = {};  // resourceVersion it was applied to; empty: it was created
+  std::string digest = {};  // of what the API server made of it
+};
+
+// Puts the stamp on.
+json::Value stamped(json::Value wanted);
+std::string digest_of(const json::Value& live);
+
+// `wanted` is stamped. `live` may be nullptr.
+Verdict judge(const json::Value& wanted, const json::Value* live, const Applied& last);
+
+// `live` belongs to whom `wanted` will belong to: the same controller; where `wanted` has owners but no controller, at
+// least one owner of the same kind.
+bool is_ours(const json::Value& wanted, const json::Value& live);
+// All that `wanted` says is so in `live`, up to how the API server writes it.
+bool covers(const json::Value& live, const json::Value& wanted);
+
+}  // namespace bascule::op::reconcile

@@ -1,0 +1,124 @@
+#include "operator/reconcile/children.hpp"
+
+#include "base/log.hpp"
+#include "operator/reconcile/resources.hpp"
+
+namespace bascule::op::reconcile {
+
+namespace {
+
+NamespacedName key_of(const json::Value& object) {
+  return {std::string(json::string_at(object, {"metadata", "namespace"})),
+          std::string(json::string_at(object, {"metadata", "name"}))};
+}
+
+std::string memory_key(const kube::Resource& resource, const NamespacedName& key) {
+  return resource.resource + "/" + key.str();
+}
+
+bool is_owned_by(const json::Value& object, std::string_view uid) {
+  const json::Array* owners = json::array_at(object, {"metadata", "ownerReferences"});
+  if (!owners) return false;
+  for (const json::Value& owner : *owners) {
+    if (json::bool_at(owner, {"controller"}) && json::string_at(owner, {"uid"}) == uid) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Task<Children::Live> Children::look(const kube::Resource& resource, NamespacedName key, std::stop_token stop) {
+  Live live;
+  live.kept = caches_.get(resource, key);
+  if (live.kept) co_return live;
+  try {
+    live.read = co_await kube_.get(resource, key, {}, stop);
+  } catch (const kube::NotFound&) {
+  } catch (const kube::NotServed&) {
+    live.served = false;
+  }
+  co_return live;
+}
+
+Task<Outcome> Children::ensure(Child child, std::stop_token stop) {
+  const kube::Resource& resource = *child.resource;
+  const NamespacedName key = key_of(child.object);
+  const json::Value wanted = stamped(std::move(child.object));
+  const Live live = co_await look(resource, key, stop);
+  if (!live.served) co_return Outcome::kNotServed;
+  const std::string memory = memory_key(resource, key);
+  const Verdict verdict = judge(wanted, live.value(), applied_[memory]);
+  switch (verdict) {
+    case Verdict::kKeep:
+      co_return Outcome::kAsItWas;
+    case Verdict::kForeign:
+      co_return Outcome::kForeign;
+    case Verdict::kGoing:
+      co_return Outcome::kGoing;
+    case Verdict::kRecreate: {
+      may_act_();
+      const Uid uid{json::string_at(*live.value(), {"metadata", "uid"})};
+      log::info("a child cannot be changed and is made anew", {{"kind", resource.kind}, {"object", key.str()}});
+      try {
+        co_await kube_.remove(resource, key, {.uid = uid, .propagation = "Orphan"}, stop);
+      } catch (const kube::NotFound&) {
+      }
+      co_return Outcome::kGoing;
+    }
+    case Verdict::kCreate:
+    case Verdict::kApply:
+      break;
+  }
+  const bool create = verdict == Verdict::kCreate;
+  Applied next{.stamp = std::string(json::string_at(wanted, {"metadata", "annotations", kStamp}))};
+  if (!create) next.before = json::string_at(*live.value(), {"metadata", "resourceVersion"});
+  json::Value patch = wanted;
+  // Of this object, not of a later one of its name.
+  if (!create) json::at_or_create(patch, {"metadata", "uid"}) = json::string_at(*live.value(), {"metadata", "uid"});
+  may_act_();
+  const json::Value made = co_await kube_.patch(resource, key, kube::PatchType::kApply, std::move(patch), {},
+                                                {.field_manager = std::string(kFieldManager), .force = !create}, stop);
+  next.digest = digest_of(made);
+  applied_[memory] = std::move(next);
+  log::info(create ? "child created" : "child changed", {{"kind", resource.kind}, {"object", key.str()}});
+  co_return create ? Outcome::kCreated : Outcome::kChanged;
+}
+
+Task<Outcome> Children::remove(const kube::Resource& resource, NamespacedName key, std::string owner_uid,
+                               std::stop_token stop) {
+  Live live;
+  live.kept = caches_.get(resource, key);
+  // What is kept whole is not asked for.
+  if (!live.kept && caches_.of(resource) == nullptr) live = co_await look(resource, key, stop);
+  if (!live.served) co_return Outcome::kNotServed;
+  if (!live.value()) co_return Outcome::kAsItWas;
+  if (!is_owned_by(*live.value(), owner_uid)) co_return Outcome::kAsItWas;
+  if (!json::string_at(*live.value(), {"metadata", "deletionTimestamp"}).empty()) co_return Outcome::kAsItWas;
+  may_act_();
+  try {
+    co_await kube_.remove(resource, key, {.uid = Uid{json::string_at(*live.value(), {"metadata", "uid"})}}, stop);
+  } catch (const kube::NotFound&) {
+    co_return Outcome::kAsItWas;
+  }
+  applied_.erase(memory_key(resource, key));
+  log::info("child removed", {{"kind", resource.kind}, {"object", key.str()}});
+  co_return Outcome::kRemoved;
+}
+
+Task<Outcome> Children::make_once(Child child, std::stop_token stop) {
+  const kube::Resource& resource = *child.resource;
+  const NamespacedName key = key_of(child.object);
+  const Live live = co_await look(resource, key, stop);
+  if (!live.served) co_return Outcome::kNotServed;
+  if (live.value()) co_return Outcome::kAsItWas;
+  may_act_();
+  try {
+    co_await kube_.create(resource, key.ns, std::move(child.object), {.field_manager = std::string(kFieldManager)},
+                          stop);
+  } catch (const kube::AlreadyExists&) {
+    co_return Outcome::kAsItWas;
+  }
+  co_return Outcome::kCreated;
+}
+
+}  // namespace bascule::op::reconcile

@@ -1,0 +1,55 @@
+// Makes children what a plan says they are: the driver of apply.hpp. One object a call, each call with its own end.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "kube/client.hpp"
+#include "operator/reconcile/apply.hpp"
+#include "operator/reconcile/caches.hpp"
+#include "operator/reconcile/plan.hpp"
+
+namespace bascule::op::reconcile {
+
+// What became of a child.
+enum class Outcome : std::uint8_t {
+  kAsItWas,
+  kCreated,
+  kChanged,
+  kRemoved,
+  kForeign,    // of somebody else; nothing was done
+  kGoing,      // still being deleted; come again when it has gone
+  kNotServed,  // the cluster does not know this kind
+};
+
+class Children final {
+ public:
+  // `may_act`: asked before every write; throws when this process must not write any longer. All outlive this.
+  Children(kube::Client& kube, Caches& caches, std::function<void()> may_act)
+      : kube_(kube), caches_(caches), may_act_(std::move(may_act)) {}
+
+  // Throws kube::Error's kinds.
+  Task<Outcome> ensure(Child child, std::stop_token stop);
+  // Deletes it if it belongs to the owner of this UID.
+  Task<Outcome> remove(const kube::Resource& resource, NamespacedName key, std::string owner_uid, std::stop_token stop);
+  // Only if there is none; what is there stays, whatever it says.
+  Task<Outcome> make_once(Child child, std::stop_token stop);
+
+ private:
+  struct Live {
+    ObjectPtr kept = {};
+    json::Value read = {};
+    bool served = true;
+    const json::Value* value() const noexcept { return kept ? &kept->value : (read.is_null() ? nullptr : &read); }
+  };
+  // From the cache, or from the API server itself when it is not there.
+  Task<Live> look(const kube::Resource& resource, NamespacedName key, std::stop_token stop);
+
+  kube::Client& kube_;
+  Caches& caches_;
+  std::function<void()> may_act_;
+  std::map<std::string, Applied> applied_;
+};
+
+}  // namespace bascule::op::reconcile

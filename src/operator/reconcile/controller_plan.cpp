@@ -1,0 +1,101 @@
+#include <fmt/format.h>
+
+#include "operator/api/read.hpp"
+#include "operator/config/files.hpp"
+#include "operator/config/slurm_conf.hpp"
+#include "operator/reconcile/plan.hpp"
+#include "operator/reconcile/resources.hpp"
+
+namespace bascule::op::reconcile {
+
+namespace {
+
+// What slurm.conf is made of, besides the Controller itself.
+struct Around {
+  std::optional<Accounting> accounting = {};
+  std::vector<NodeSet> node_sets = {};
+  FilePlan files = {};
+  bool whole = true;  // else slurm.conf stays as it is
+};
+
+void take_accounting(const Controller& controller, View& view, Plan& plan, Around& around) {
+  if (controller.accounting.empty()) return;
+  const json::Value* object = view.find(kAccountings, controller.accounting);
+  if (!object) {
+    plan.wait(fmt::format("Accounting {}, named in spec.accountingRef, does not exist", controller.accounting));
+    around.whole = false;
+    return;
+  }
+  try {
+    around.accounting = read_accounting(*object);
+  } catch (const BadObject& error) {
+    plan.wait(error.what());
+    around.whole = false;
+  }
+}
+
+// A NodeSet that cannot be read would vanish from slurm.conf with its partition, and the jobs there end: the
+// configuration waits for it, unless there is none yet.
+void take_node_sets(const Controller& controller, View& view, Plan& plan, Around& around) {
+  const bool running = view.find(kConfigMaps, names::config(controller.meta.name)) != nullptr;
+  for (const json::Value* object : view.node_sets_of(controller.meta.name)) {
+    try {
+      around.node_sets.push_back(read_nodeset(*object));
+    } catch (const BadObject& error) {
+      plan.wait(error.what());
+      around.whole = around.whole && !running;
+    }
+  }
+}
+
+void take_files(const Controller& controller, View& view, Plan& plan, Around& around) {
+  ConfigMaps maps;
+  for (const std::string& name : referenced_config_maps(controller)) {
+    if (const json::Value* map = view.find(kConfigMaps, name)) maps.emplace(name, read_config_map(*map));
+  }
+  around.files = plan_files(controller, maps);
+  for (const std::string& name : around.files.missing) {
+    plan.wait(fmt::format("ConfigMap {}, whose files /etc/slurm is to have, does not exist", name));
+  }
+  for (const std::string& sentence : around.files.faults) plan.faults.push_back({"ConfigFiles", sentence});
+  around.whole = around.whole && around.files.missing.empty() && around.files.faults.empty();
+}
+
+}  // namespace
+
+Plan plan_controller(const json::Value& object, View& view) {
+  const Controller controller = read_controller(object);
+  Plan plan;
+  if (!controller.external) {
+    plan.add(kServices, controller_internal_service(controller));
+    plan.add(kServices, controller_service(controller));
+  }
+  const std::optional<KeyHashes> keys = key_hashes(view, controller.keys, plan);
+  Around around;
+  take_accounting(controller, view, plan, around);
+  take_node_sets(controller, view, plan, around);
+  take_files(controller, view, plan, around);
+  if (around.whole) {
+    const ClusterView cluster{.controller = controller,
+                              .accounting = around.accounting ? &*around.accounting : nullptr,
+                              .node_sets = around.node_sets};
+    const std::string conf = slurm_conf(cluster, around.files);
+    plan.add(kConfigMaps, controller_config(controller, conf, around.files));
+    // Its pods would hang without the keys, and one that hangs holds up every later change.
+    if (!controller.external && keys) {
+      plan.add(kStatefulSets, controller_stateful_set(controller, conf, around.files, *keys));
+    }
+  }
+  const std::string name = names::controller(controller.meta.name);
+  if (wants_service_monitor(controller)) {
+    plan.add(kServiceMonitors, controller_service_monitor(controller));
+  } else {
+    plan.unwanted.push_back({&kServiceMonitors, name});
+  }
+  if (!controller.external) {
+    if (auto wait = workload_wait(kStatefulSets, name, view.find(kStatefulSets, name))) plan.wait(*std::move(wait));
+  }
+  return plan;
+}
+
+}  // namespace bascule::op::reconcile

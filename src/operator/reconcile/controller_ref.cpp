@@ -1,0 +1,25 @@
+#include "operator/reconcile/controller_ref.hpp"
+
+#include <fmt/format.h>
+
+#include "operator/api/read.hpp"
+#include "operator/reconcile/resources.hpp"
+
+namespace bascule::op::reconcile {
+
+std::optional<Controller> referenced_controller(View& view, const std::string& name, Plan& plan) {
+  constexpr const char* kEvent = "ControllerRefFailed";
+  const json::Value* object = view.find(kControllers, name);
+  if (!object) {
+    plan.wait(fmt::format("Controller {}, named in spec.controllerRef, does not exist", name), kEvent);
+    return std::nullopt;
+  }
+  try {
+    return read_controller(*object);
+  } catch (const BadObject& error) {
+    plan.wait(error.what(), kEvent);
+    return std::nullopt;
+  }
+}
+
+}  // namespace bascule::op::reconcile

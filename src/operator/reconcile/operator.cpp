@@ -1,0 +1,85 @@
+#include "operator/reconcile/operator.hpp"
+
+#include "base/log.hpp"
+#include "operator/reconcile/resources.hpp"
+
+namespace bascule::op::reconcile {
+
+namespace {
+
+// Everything of one namespace, or of all: custom resources refer to each other within a namespace only.
+struct Domain {
+  Domain(kube::Client& kube, const std::string& ns, const OperatorOptions& options, kube::EventRecorder& events,
+         runtime::Metrics* metrics)
+      : caches(kube, ns),
+        clusters({.loop = kube.loop(),
+                  .controllers = *caches.of(kControllers),
+                  .restapis = *caches.of(kRestApis),
+                  .secrets = *caches.of(kSecrets),
+                  .connect = options.connect,
+                  .metrics = metrics},
+                 options.clusters),
+        node_sets({.kube = kube,
+                   .nodesets = *caches.of(kNodeSets),
+                   .controllers = *caches.of(kControllers),
+                   .secrets = *caches.of(kSecrets),
+                   .clusters = clusters,
+                   .events = events,
+                   .metrics = metrics},
+                  {.ns = ns,
+                   .domain = options.reconcile.domain,
+                   .propagated_conditions = options.propagated_conditions,
+                   .workers = options.nodeset_workers,
+                   .may_act = options.reconcile.may_act}),
+        reconcilers({kube, caches, events, metrics}, options.reconcile) {}
+
+  Caches caches;
+  SlurmClusters clusters;
+  nodeset::NodeSetDriver node_sets;
+  Reconcilers reconcilers;
+};
+
+}  // namespace
+
+struct Operator::Impl {
+  kube::Client& kube;
+  OperatorOptions options;
+  runtime::Metrics* metrics;
+};
+
+Operator::Operator(kube::Client& kube, OperatorOptions options, runtime::Metrics* metrics)
+    : impl_(std::make_unique<Impl>(kube, std::move(options), metrics)) {}
+Operator::~Operator() = default;
+
+Task<> Operator::run(std::stop_token stop) {
+  Impl& self = *impl_;
+  kube::EventRecorder events(self.kube, "slurm-operator", self.options.instance);
+  std::vector<std::string> namespaces = self.options.namespaces;
+  if (namespaces.empty()) namespaces.emplace_back();
+  std::vector<std::unique_ptr<Domain>> domains;
+  for (const std::string& ns : namespaces) {
+    domains.push_back(std::make_unique<Domain>(self.kube, ns, self.options, events, self.metrics));
+  }
+  for (const auto& domain : domains) domain->caches.start();
+  bool synced = true;
+  for (const auto& domain : domains) synced = synced && co_await domain->caches.wait_synced(stop);
+  if (synced) {
+    log::info("operator started", {{"namespaces", namespaces.size()}});
+    for (const auto& domain : domains) {
+      domain->clusters.start();
+      domain->node_sets.start();
+      domain->reconcilers.start();
+    }
+    while (co_await sleep_for(self.kube.loop(), std::chrono::hours(24), stop)) {
+    }
+  }
+  for (const auto& domain : domains) {
+    co_await domain->reconcilers.stop();
+    co_await domain->node_sets.stop();
+    co_await domain->clusters.stop();
+    co_await domain->caches.stop();
+  }
+  co_await events.stop(self.kube.loop().now() + std::chrono::seconds(2));
+}
+
+}  // namespace bascule::op::reconcile

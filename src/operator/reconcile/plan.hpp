@@ -1,0 +1,87 @@
+// What a custom resource asks for: its children, and what stands in the way. Made by pure functions of this folder from
+// the object and what is known of its namespace.
+//
+// A child that cannot be made right now (a Secret it mounts is missing, a file cannot be read) is left out of the plan:
+// it then stays as it is. Only what is in `unwanted` is taken away.
+#pragma once
+
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/loop.hpp"
+#include "json/value.hpp"
+#include "kube/resource.hpp"
+#include "operator/api/types.hpp"
+#include "operator/builders/controller.hpp"
+
+namespace bascule::op::reconcile {
+
+// What is known of the objects of one namespace. Pointers are good until the plan is made. The driver notes what was
+// looked for, found or not, and has the plan made anew when that changes.
+class View {
+ public:
+  virtual ~View() = default;
+  // nullptr: there is none.
+  virtual const json::Value* find(const kube::Resource& resource, std::string_view name) = 0;
+  // NodeSets that name this Controller, also those being deleted; in any order.
+  virtual std::vector<const json::Value*> node_sets_of(std::string_view controller) = 0;
+};
+
+struct Child {
+  const kube::Resource* resource;
+  json::Value object;
+};
+struct Unwanted {
+  const kube::Resource* resource;
+  std::string name;
+};
+// Something a person has to mend.
+struct Fault {
+  std::string reason;  // a word, of conditions
+  std::string sentence;
+};
+// Something that comes by itself. `event` is the reason of a warning event; empty: none.
+struct Wait {
+  std::string sentence;
+  std::string event = {};
+};
+
+struct Plan {
+  std::vector<Child> children;  // in the order they are made
+  std::vector<Unwanted> unwanted;
+  std::vector<Fault> faults;
+  std::vector<Wait> waits;
+  json::Object status = {};           // fields besides conditions
+  std::optional<WallTime> wake = {};  // look again then
+  bool needs_host_keys = false;       // of a LoginSet: make them, there are none
+
+  void add(const kube::Resource& resource, json::Value object) { children.push_back({&resource, std::move(object)}); }
+  void wait(std::string sentence, std::string event = {}) { waits.push_back({std::move(sentence), std::move(event)}); }
+};
+
+// All throw BadObject for what the object's owner has to mend.
+Plan plan_controller(const json::Value& object, View& view);
+Plan plan_accounting(const json::Value& object, View& view);
+Plan plan_restapi(const json::Value& object, View& view);
+// `domain`: the cluster's DNS domain.
+Plan plan_loginset(const json::Value& object, View& view, std::string_view domain);
+// `id`: unlike any other, for the token if one is made.
+Plan plan_token(const json::Value& object, View& view, std::string_view id, WallTime now);
+// What belongs to a NodeSet besides its pods: its sshd ConfigMap, and what all NodeSets of its Controller share.
+Plan plan_nodeset_files(const json::Value& object, View& view);
+
+// --- parts of the above
+// ------------------------------------------------------------------------------------------------
+
+// The bytes of a key of a Secret, or why there are none: a sentence that says in which field it is named.
+std::expected<std::string, std::string> secret_bytes(View& view, const KeyRef& ref, std::string_view field);
+// Of all keys that are named; what is missing is waited for. nullopt: something is.
+std::optional<KeyHashes> key_hashes(View& view, const Keys& keys, Plan& plan);
+// nullopt: as many pods as it wants run what it says now. `live` may be nullptr.
+std::optional<std::string> workload_wait(const kube::Resource& resource, std::string_view name,
+                                         const json::Value* live);
+
+}  // namespace bascule::op::reconcile
