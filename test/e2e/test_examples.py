@@ -1,6 +1,7 @@
 """Every manifest of docs/examples does on the real cluster what its comment says."""
 
 import dataclasses
+import os
 import re
 import subprocess
 import typing
@@ -82,6 +83,22 @@ def submit_native(_kube, slurm):
     eventually(lambda: slurm.state(native) == "RUNNING", 20, "the native job runs")
 
 
+def bascule_says(slurm, *args):
+    binary = os.environ.get("BASCULE_BINARY", ROOT / "build/release/bascule")
+    done = subprocess.run([binary, *args], capture_output=True, text=True, env=os.environ | {"SLURM_JWT": slurm.token()})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def queue_shows_both(kube, slurm):
+    """What the example's comment promises of `bascule queue`; and the pod that waits is explained."""
+    waiting = eventually(lambda: next((p for p in kube.pods(job="beside") if not p.spec.node_name and any(c.type == "PodScheduled" and c.message for c in p.status.conditions or [])), None), 20,
+                         "one of the two has been told why it waits", every=0.05)
+    shown = bascule_says(slurm, "queue", "-A", "--slurm-url", "http://127.0.0.1:6820", "-o", "wide")
+    assert " native " in shown and waiting.metadata.name in shown, shown
+    assert "waits" in bascule_says(slurm, "explain", f"pod/{waiting.metadata.name}", "-n", NAMESPACE)
+
+
 def both_kept_apart(kube, slurm):
     native = next(job for job in slurm.jobs() if job["name"] == "native")
     taken = set(expand(native["nodes"]))
@@ -106,7 +123,7 @@ EXPECTED = {
     "job-parallel.yaml": Example(3, names=("large-job",)),
     "job-indexed.yaml": Example(4, names=("sweep",)),
     "job-elastic.yaml": Example(4, names=("elastic",), act=grow),
-    "job-beside-native.yaml": Example(2, names=("beside-native",), before=submit_native, check=both_kept_apart),
+    "job-beside-native.yaml": Example(2, names=("beside-native",), before=submit_native, act=queue_shows_both, check=both_kept_apart),
     "cronjob.yaml": Example(1, names=("nightly",), limit=10, act=run_now),
     "deployment.yaml": Example(2, ends=False, names=("service",)),
     "statefulset.yaml": Example(2, ends=False, names=("store",), check=was_made_anew),
