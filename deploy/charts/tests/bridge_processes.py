@@ -3,6 +3,7 @@ import contextlib
 import os
 import pathlib
 import subprocess
+import urllib.request
 
 import yaml
 
@@ -21,26 +22,39 @@ def make_certificate(folder, name):
 
 
 class Processes:
-    """Scheduler, controllers and admission, each with its ports."""
+    """Processes of the bridge by name, each with its metrics; `components`: {name: component}."""
 
-    def __init__(self, cluster, folder):
-        self.folder, self.running = folder, {}
-        config, token, kubeconfig = folder / "config.yaml", folder / "token", folder / "kubeconfig"
-        config.write_text("slurmRestApi: http://127.0.0.1:1\nmanagedNamespaces: [a]\n")
-        token.write_text("none")
-        kubeconfig.write_text(yaml.safe_dump({
+    def __init__(self, cluster, folder, components):
+        self.folder, self.running, self.metrics, self.webhook = folder, {}, {}, None
+        (folder / "config.yaml").write_text("slurmRestApi: http://127.0.0.1:1\nmanagedNamespaces: [a]\n")
+        (folder / "token").write_text("none")
+        (folder / "kubeconfig").write_text(yaml.safe_dump({
             "current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}], "users": [{"name": "x", "user": {"token": cluster.token}}],
             "clusters": [{"name": "x", "cluster": {"server": cluster.url, "insecure-skip-tls-verify": True}}]}))
         make_certificate(folder, "first")
-        *metrics, self.webhook = free_ports(4)
-        self.metrics = {}
-        for component, port in zip(("scheduler", "controllers", "admission"), metrics):
-            self.metrics[component] = f"http://127.0.0.1:{port}/metrics"
-            more = [f"--webhook-bind-address=127.0.0.1:{self.webhook}", f"--cert-dir={folder}"] if component == "admission" else ["--leader-elect"]
-            command = [BINARY, component, f"--config={config}", f"--kubeconfig={kubeconfig}", f"--metrics-bind-address=127.0.0.1:{port}", "--health-probe-bind-address=0", *more]
-            with (folder / f"{component}.log").open("w") as log:
-                environment = {"SLURM_JWT_FILE": str(token), "POD_NAMESPACE": "default", "POD_NAME": component}
-                self.running[component] = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        for name, component in components.items():
+            self.start(name, component)
+
+    def start(self, name, component):
+        port, webhook = free_ports(2)
+        command = [BINARY, component, f"--config={self.folder}/config.yaml", f"--kubeconfig={self.folder}/kubeconfig", f"--metrics-bind-address=127.0.0.1:{port}", "--health-probe-bind-address=0"]
+        if component == "admission":
+            command += [f"--webhook-bind-address=127.0.0.1:{webhook}", f"--cert-dir={self.folder}"]
+            self.webhook = webhook
+        else:
+            command.append("--leader-elect")
+        environment = {"SLURM_JWT_FILE": f"{self.folder}/token", "POD_NAMESPACE": "default", "POD_NAME": name}
+        with (self.folder / f"{name}.log").open("w") as log:
+            self.running[name] = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        self.metrics[name] = f"http://127.0.0.1:{port}/metrics"
+
+    def scrape(self, name):
+        """Its metrics, "" while it has none."""
+        try:
+            with urllib.request.urlopen(self.metrics[name], timeout=5) as answer:
+                return answer.read().decode()
+        except OSError:
+            return ""
 
     def logs(self):
         return "\n".join(f"{log.name}: {log.read_text()[-800:]}" for log in self.folder.glob("*.log"))
@@ -53,8 +67,8 @@ class Processes:
 
 
 @contextlib.contextmanager
-def processes(cluster, folder):
-    started = Processes(cluster, folder)
+def processes(cluster, folder, **components):
+    started = Processes(cluster, folder, components or {c: c for c in ("scheduler", "controllers", "admission")})
     try:
         yield started
     finally:

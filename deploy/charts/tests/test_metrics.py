@@ -2,7 +2,6 @@
 import json
 import re
 import time
-import urllib.request
 
 import pytest
 import yaml
@@ -77,14 +76,6 @@ def test_every_metric_is_registered():
     assert ours == {re.sub("_(bucket|count|sum)$", "", name) for name in used if name.startswith("bascule_")}, "each metric of our own has a panel or an alert"
 
 
-def scrape(url):
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return answer.read().decode()
-    except OSError:
-        return ""
-
-
 @pytest.mark.skipif(not BINARY.exists(), reason=f"no {BINARY}")
 def test_every_metric_is_there_from_the_start(cluster, tmp_path):  # W61: of all three processes
     """A rate over a series that begins with its first event would miss that event."""
@@ -93,7 +84,7 @@ def test_every_metric_is_there_from_the_start(cluster, tmp_path):  # W61: of all
         limit, missing = time.monotonic() + 20, wanted
         while missing and time.monotonic() < limit:
             time.sleep(0.3)
-            said = {component: scrape(url) for component, url in bridge.metrics.items()}
+            said = {component: bridge.scrape(component) for component in bridge.metrics}
             missing = wanted - {m[1] for text in said.values() for m in re.finditer(r"^([a-z_]+)[ {]", text, re.M)}
         assert not missing, bridge.logs()
         assert "bascule_slurm_reachable 0" in said["scheduler"] and "bascule_slurm_reachable 0" in said["controllers"]

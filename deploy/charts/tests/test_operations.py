@@ -146,6 +146,28 @@ def test_the_configuration_is_where_the_flag_says(tmp_path, component):  # W61
     assert args and [a for a in args if a not in flags] == []
 
 
+@needs_binary
+def test_the_second_replica_takes_over(cluster, tmp_path):
+    """At once when the first ends in good order; when it is killed as soon as its lease is over."""
+    with processes(cluster, tmp_path, one="scheduler", two="scheduler") as bridge:
+        leads = 'leader_election_master_status{name="slurm-bridge-scheduler"} 1'
+
+        def leader():
+            leading = [name for name, process in bridge.running.items() if process.poll() is None and leads in bridge.scrape(name)]
+            assert len(leading) <= 1, "never two"
+            return leading and leading[0]
+
+        first = eventually(leader)
+        second = "two" if first == "one" else "one"
+        bridge.running[first].terminate()
+        assert bridge.running[first].wait(10) == 0
+        eventually(lambda: leader() == second, 8)
+        bridge.start(first, "scheduler")
+        eventually(lambda: bridge.scrape(first))
+        bridge.running[second].kill()
+        eventually(lambda: leader() == first, 30)
+
+
 # --- from slurm-bridge and back (docs/migration.md) -------------------------------------------------------------------
 
 
