@@ -252,10 +252,25 @@ Job read_job(Value record) {
   return job;
 }
 
+// jobs/state/ names a job in text: "7"; "7_3", one for every task of an array that waits as job 7; "7+1" in a
+// heterogeneous job. What is in front is always the number by which the job itself is known.
+JobId read_job_name(Value value) {
+  JobId id;
+  if (!value.is_string()) {
+    read(value, id.value);
+    return id;
+  }
+  const std::string_view text = value.string().value_or("");
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, id.value);
+  if (error != std::errc() || (stop != end && *stop != '_' && *stop != '+')) id.value = 0;
+  return id;
+}
+
 JobBrief read_brief(Value record) {
   JobBrief job;
   record.fields([&job](std::string_view key, Value value) {
-    if (key == "job_id") read(value, job.id.value);
+    if (key == "job_id") job.id = read_job_name(value);
     if (key == "state" || key == "job_state") job.states = read_job_states(value);
   });
   if (!job.id) record.refuse("a job with its job_id");

@@ -153,6 +153,22 @@ TEST(SlurmDecode, AllVersionsTellTheSame) {
   EXPECT_EQ(decode_envelope(recorded("real_refused")).errors.at(0).number, 2000);
 }
 
+// Captured from slurmrestd 26.05: a finished task, an array that waits, both components of a heterogeneous job.
+TEST(DecodeStates, KnowsJobsOfArraysAndHeterogeneousOnesByTheirOwnNumber) {
+  const auto states = decode_job_states(R"({"jobs":[
+      {"job_id":"17","state":["RUNNING"]},{"job_id":"13_5","state":["COMPLETED"]},
+      {"job_id":"27_1","state":["PENDING"]},{"job_id":"27_2","state":["PENDING"]},
+      {"job_id":"28+0","state":["PENDING"]},{"job_id":"29+1","state":["PENDING"]},{"job_id":30,"state":["RUNNING"]}]})");
+  std::vector<std::uint32_t> ids;
+  for (const JobBrief& job : *states.list) ids.push_back(job.id.value);
+  EXPECT_EQ(ids, (std::vector<std::uint32_t>{17, 13, 27, 27, 28, 29, 30}));
+  for (const char* name : {"", "_1", "+1", "x", "1x", "1.5", "-1", "0", "99999999999"}) {
+    EXPECT_THROW(decode_job_states(std::string(R"({"jobs":[{"job_id":")") + name + R"(","state":["PENDING"]}]})"),
+                 json::ShapeError)
+        << name;
+  }
+}
+
 TEST(SlurmEncode, ASubmit) {
   JobDescription job;
   job.name = "a\"b";

@@ -50,6 +50,14 @@ def test_a_job_of_one_pod_runs_through_slurm(bascule, kube, slurm):
     eventually(lambda: not kube.pod_of("one").metadata.finalizers or FINALIZER not in kube.pod_of("one").metadata.finalizers, 10, "the finalizer is gone")
 
 
+def test_native_arrays_and_heterogeneous_jobs_do_not_disturb(bascule, kube, slurm):
+    """Slurm names their parts in another way than it names other jobs."""
+    slurm.command("sbatch", "--hold", "--array=1-3", "-o", "/dev/null", "--wrap", "true")
+    slurm.command("sbatch", "--hold", "-o", "/dev/null", "--wrap", "true", ":", "--wrap", "true")
+    kube.apply(job("beside", "sleep 1"))
+    eventually(lambda: kube.succeeded("beside"), 40, "the Job is complete")
+
+
 def test_four_pods_run_on_four_nodes(bascule, kube, slurm, cluster):
     kube.apply(job("four", "sleep 4", parallelism=4))
     eventually(lambda: len([p for p in kube.pods(job="four") if p.spec.node_name]) == 4, 30, "all four pods are bound")
