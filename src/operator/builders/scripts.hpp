@@ -79,8 +79,16 @@ while true; do
 done
 )sh";
 
-// A worker's preStop hook: its Slurm node gets no more jobs, for a reason that is ours.
-inline constexpr std::string_view kWorkerPreStop =
-    R"sh(scontrol update nodename="$(hostname -s)" state=down reason="slurm-operator: pod is terminating")sh";
+// A worker's preStop hook: its Slurm node gets no more jobs, for a reason that is ours. A reason of somebody else, also
+// one that ours was put before, stays: that node gets none anyway.
+inline constexpr std::string_view kWorkerPreStop = R"sh(node="$(hostname -s)"
+case "$(scontrol --oneliner show node "$node")" in
+  *" Reason=slurm-operator: "*"; before: "*) ;;
+  *" Reason=slurm-operator: "* | *" Reason=none"* ) down=1 ;;
+  *" Reason="*) ;;
+  *) down=1 ;;
+esac
+[ -z "${down:-}" ] || scontrol update nodename="$node" state=down reason="slurm-operator: pod is terminating"
+)sh";
 
 }  // namespace bascule::op::scripts

@@ -9,6 +9,7 @@
 #include "operator/api/read.hpp"
 #include "operator/nodeset/driver_pass.hpp"
 #include "operator/nodeset/driver_state.hpp"
+#include "operator/nodeset/identity.hpp"
 #include "operator/nodeset/plan.hpp"
 #include "operator/nodeset/reservation.hpp"
 #include "runtime/controller.hpp"
@@ -27,6 +28,8 @@ constexpr Duration kJobsSettle = 200ms;
 constexpr Duration kLook = 60s;
 constexpr Duration kReservationLook = 30s;
 constexpr Duration kUnknownLook = 2s;
+// A slurmd registers within so long of its pod being ready, or not at all.
+constexpr Duration kRegisters = 90s;
 constexpr Duration kFirstPause = 100ms;
 constexpr Duration kLongestPause = 30s;
 
@@ -157,13 +160,8 @@ struct NodeSetDriver::Impl {
     Reading now;
     if (!read(object, entry, now)) co_return runtime::Result{.requeue_after = kLook};
     co_await confirm(now, stop);
-    if (!now.planable) {
-      entry.waits = {now.why_no_input};
-      tell_fault(entry, *object, now.why_no_input);
-      co_return runtime::Result{.requeue_after = kLook};
-    }
-    if (!now.why_no_input.empty() && !now.state.spec.deleted) tell_fault(entry, *object, now.why_no_input);
-    const Plan plan = plan_nodeset(now.state, entry.memory, loop.wall());
+    if (!now.state.spec.deleted) tell_fault(entry, *object, now.why_no_input);
+    const Plan plan = now.planable ? plan_nodeset(now.state, entry.memory, loop.wall()) : Plan{};
     DriverPass pass(parts, options, now, entry);
     pass.tell(plan);
     co_await pass.perform(plan, stop);
@@ -242,6 +240,10 @@ struct NodeSetDriver::Impl {
     if (plan.wake) at_most(*plan.wake - loop.wall());
     if (!now.state.slurm.known && now.cluster) at_most(kUnknownLook);
     if (pass.held_back()) at_most(1s);
+    if (now.state.slurm.known && is_behind(now.state)) {
+      now.cluster->mirror().poke();
+      at_most(kUnknownLook);
+    }
     if (pass.failed()) {
       const auto doublings = std::min<std::uint32_t>(entry.failures++, 10);
       at_most(std::min(kLongestPause, kFirstPause * (1 << doublings)));
@@ -252,9 +254,22 @@ struct NodeSetDriver::Impl {
     return next;
   }
 
+  // The node table may lack what has just happened: a slurmd that has registered, the end of a node's last job.
+  bool is_behind(const State& state) const {
+    return std::ranges::any_of(state.pods, [&](const PodView& pod) {
+      if (pod.owner != Owner::kUs || pod.terminating) return false;
+      const SlurmNodeView* node = state.slurm.find(slurm_name_of(pod));
+      const bool young = pod.healthy() && loop.wall() - pod.ready_since < kRegisters;
+      if (node == nullptr) return young;
+      if (young && node->states.base == slurm::NodeState::kDown) return true;
+      return is_drained_by_us(*node) && is_busy(*node) && !node->has_jobs;
+    });
+  }
+
   void tell_fault(Entry& entry, const kube::DynamicObject& object, const std::string& fault) const {
     if (entry.told == fault) return;
     entry.told = fault;
+    if (fault.empty()) return;
     log::warning("NodeSet not planned", {{"nodeset", object.meta.key}, {"why", fault}});
     parts.events.record({std::string(names::kApiVersion), "NodeSet", object.meta.key, object.meta.uid},
                         kube::EventType::kWarning, "SyncFailed", "Sync", fault);

@@ -61,8 +61,8 @@ bool is_first(const Action& action) {
 }
 bool is_last(const Action& action) {
   const auto* finalizer = as<SetFinalizer>(action);
-  return as<DeleteRevision>(action) || as<DeleteSlurmNode>(action) || as<WriteReservation>(action) ||
-         as<DeleteReservation>(action) || (finalizer && !finalizer->present);
+  return as<DeleteRevision>(action) || as<WriteReservation>(action) || as<DeleteReservation>(action) ||
+         (finalizer && !finalizer->present);
 }
 bool is_claim(const Action& action) {
   return as<CreateClaim>(action) || as<PatchClaimOwners>(action);
@@ -109,15 +109,16 @@ DriverPass::DriverPass(const NodeSetDriver::Parts& parts, const NodeSetDriver::O
 // Finalizers and revisions first: pods carry a revision's hash. Then claims, then each pod's own actions in their order
 // and pods beside each other, then new pods, then what is removed for good.
 Task<> DriverPass::perform(const Plan& plan, std::stop_token stop) {
-  Actions first, claims, pods, creates, last;
+  Actions first, claims, pods, creates, records, last;
   for (const Action& action : plan.actions) {
     if (as<WriteStatus>(action)) continue;
     if (as<CreatePod>(action) || as<DeletePod>(action)) ++pods_made_or_deleted_;
-    Actions& to = is_first(action)        ? first
-                  : is_last(action)       ? last
-                  : is_claim(action)      ? claims
-                  : as<CreatePod>(action) ? creates
-                                          : pods;
+    Actions& to = is_first(action)              ? first
+                  : is_last(action)             ? last
+                  : is_claim(action)            ? claims
+                  : as<CreatePod>(action)       ? creates
+                  : as<DeleteSlurmNode>(action) ? records
+                                                : pods;
     to.push_back(&action);
   }
   co_await act_in_order(std::move(first), stop);
@@ -125,6 +126,7 @@ Task<> DriverPass::perform(const Plan& plan, std::stop_token stop) {
   co_await act_in_groups(std::move(claims), stop);
   co_await act_in_groups(std::move(pods), stop);
   co_await create_pods(std::move(creates), stop);
+  co_await act_in_groups(std::move(records), stop);
   co_await act_in_order(std::move(last), stop);
 }
 
@@ -173,6 +175,7 @@ std::string DriverPass::subject_of(const Action& action) const {
   if (const auto* what = as<DeletePod>(action)) return what->name;
   if (const auto* what = as<CreateClaim>(action)) return what->name;
   if (const auto* what = as<PatchClaimOwners>(action)) return what->claim;
+  if (const auto* what = as<DeleteSlurmNode>(action)) return what->node;
   if (const auto* what = as<WriteSlurmNode>(action)) {
     for (const PodView& pod : now_.state.pods) {
       if (slurm_name_of(pod) == what->node) return pod.name;

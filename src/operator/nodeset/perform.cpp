@@ -6,6 +6,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/log.hpp"
 #include "base/time.hpp"
 #include "operator/api/derived.hpp"
 #include "operator/api/names.hpp"
@@ -40,8 +41,6 @@ Performed outcome_of_current() {
     return {Outcome::kStale, error.what()};
   } catch (const kube::NotFound& error) {
     return {Outcome::kStale, error.what()};
-  } catch (const kube::AlreadyExists& error) {
-    return {Outcome::kMaybe, error.what()};  // by an earlier call whose answer was lost, maybe
   } catch (const kube::Unreachable& error) {
     return {error.may_have_happened ? Outcome::kMaybe : Outcome::kFailed, error.what()};
   } catch (const kube::ServerError& error) {
@@ -142,8 +141,16 @@ Task<Performed> Performer::run(CreatePod what, std::stop_token stop) {
   std::optional<std::string> topology;
   const auto node = parts_.state.nodes.find(what.only_node ? *what.only_node : what.pin_node.value_or(""));
   if (node != parts_.state.nodes.end()) topology = node->second.topology;
-  json::Value pod = make_pod(*parts_.input, what, topology);
-  co_await parts_.kube.create(r::kPods, parts_.set.meta.ns, std::move(pod), {}, stop);
+  co_return co_await make(r::kPods, make_pod(*parts_.input, what, topology), stop);
+}
+
+// One that is there already was made by a call whose answer was lost, or is somebody else's: the informer will show it.
+Task<Performed> Performer::make(const kube::Resource& resource, json::Value object, std::stop_token stop) {
+  try {
+    co_await parts_.kube.create(resource, parts_.set.meta.ns, std::move(object), {}, stop);
+  } catch (const kube::AlreadyExists& error) {
+    log::info("already there", {{"why", error}});
+  }
   co_return Performed{};
 }
 
@@ -205,9 +212,7 @@ Task<Performed> Performer::run(CreateClaim what, std::stop_token stop) {
       continue;
     }
     name = what.name;
-    json::Value made = std::move(claim);
-    co_await parts_.kube.create(kClaims, parts_.set.meta.ns, std::move(made), {}, stop);
-    co_return Performed{};
+    co_return co_await make(kClaims, std::move(claim), stop);
   }
   co_return Performed{Outcome::kStale, fmt::format("there is no claim template {}", what.claim_template)};
 }

@@ -69,6 +69,7 @@ class Performer final {
   Task<Performed> run(WriteStatus what, std::stop_token stop);
   Task<Performed> run(SetFinalizer what, std::stop_token stop);
 
+  Task<Performed> make(const kube::Resource& resource, json::Value object, std::stop_token stop);
   // slurmctld's word on the node at this moment; nullopt: it has no such node.
   Task<std::optional<SlurmNodeView>> look(std::string node, std::stop_token stop);
   Task<bool> still_ours(std::stop_token stop);

@@ -1,0 +1,215 @@
+// NodeSets from object to running slurmd and back, between the fakes.
+#include "operator/nodeset/driver.hpp"
+
+#include "operator/nodeset/driver_test_world.hpp"
+
+namespace bascule::op::nodeset {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(NodeSetDriverTest, MakesPodsThatBecomeNodes) {
+  DriverWorld world;
+  world.nodeset("foo", 3);
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 3)) << world.events() << json::dump_pretty(world.nodeset_of("foo"));
+  EXPECT_THAT(world.pods("foo"), ElementsAre("foo-0", "foo-1", "foo-2"));
+  world.pass(20s);
+  EXPECT_EQ(world.status("foo", "replicas"), 3);
+  EXPECT_EQ(world.status("foo", "availableReplicas"), 3);
+  EXPECT_EQ(world.status("foo", "slurmIdle"), 3);
+  const json::Value pod = *world.api.get(r::kPods, {"slurm", "foo-0"});
+  EXPECT_THAT(json::dump(pod), HasSubstr("SlurmNodeStateIdle"));
+  EXPECT_THAT(world.slurm.model().node("foo-0")->view.comment, HasSubstr(R"("podName":"foo-0")"));
+  const auto ready = condition_at(*json::find(world.nodeset_of("foo"), {"status"}), "Ready");
+  ASSERT_TRUE(ready);
+  EXPECT_TRUE(ready->is_true) << ready->message;
+}
+
+TEST(NodeSetDriverTest, AtRestNothingIsWritten) {
+  DriverWorld world;
+  world.nodeset("foo", 3);
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 3));
+  world.pass(2min);
+  world.api.reset_counts();
+  world.slurm.forget_calls();
+  world.pass(20min, 1s);
+  EXPECT_EQ(world.api.write_calls(), 0u) << json::dump(json::parse(world.api.writes().back().body));
+  EXPECT_EQ(world.slurm.calls("POST node"), 0u);
+  EXPECT_EQ(world.slurm.calls("GET node"), 0u);
+}
+
+TEST(NodeSetDriverTest, ScaleInWaitsForTheJobAndOutComesBack) {
+  DriverWorld world;
+  world.nodeset("foo", 3);
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 3));
+  const JobId first = world.job_on("foo-0", 2min);
+  const JobId second = world.job_on("foo-1", 5min);
+  ASSERT_TRUE(world.is_running(first) && world.is_running(second));
+  world.pass(15s);
+  world.patch_nodeset("foo", "{spec: {replicas: 1}}");
+  ASSERT_TRUE(world.until([&] { return world.pods("foo").size() == 2; }, 90s)) << world.events();
+  EXPECT_THAT(world.pods("foo"), ElementsAre("foo-0", "foo-1")) << "the idle one goes first";
+  EXPECT_TRUE(world.slurm.model().node("foo-0")->view.states.has(slurm::NodeFlag::kDrain));
+  EXPECT_FALSE(world.slurm.model().node("foo-1")->view.states.has(slurm::NodeFlag::kDrain));
+  const auto ready = condition_at(*json::find(world.nodeset_of("foo"), {"status"}), "Ready");
+  ASSERT_TRUE(ready);
+  EXPECT_FALSE(ready->is_true);
+  EXPECT_THAT(ready->message, HasSubstr("jobs run on Slurm node foo-0"));
+  ASSERT_TRUE(world.until([&] { return world.pods("foo").size() == 1; }, 5min)) << world.events();
+  EXPECT_EQ(world.slurm.model().job(first)->view.states.base, slurm::JobState::kCompleted);
+  EXPECT_THAT(world.killed_jobs, IsEmpty());
+  world.patch_nodeset("foo", "{spec: {replicas: 3}}");
+  ASSERT_TRUE(world.settles("foo", 3)) << world.events();
+  EXPECT_TRUE(world.is_running(second) ||
+              world.slurm.model().job(second)->view.states.base == slurm::JobState::kCompleted);
+}
+
+TEST(NodeSetDriverTest, RollsUnderLoadWithoutLosingAJob) {
+  DriverWorld world(6);
+  world.nodeset("foo", 4);
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 4));
+  for (const char* node : {"foo-0", "foo-1", "foo-2", "foo-3"}) world.job_on(node, 90s);
+  world.pass(15s);
+  std::size_t least = 4;
+  world.every_step = [&] { least = std::min(least, world.ready("foo")); };
+  world.patch_nodeset("foo", "{spec: {slurmd: {image: \"slurmd:26.06\"}}}");
+  world.pass(2s);
+  ASSERT_TRUE(world.settles("foo", 4, 30min)) << world.events() << json::dump_pretty(world.nodeset_of("foo"));
+  for (const json::Value& pod : world.api.list(r::kPods, "slurm")) {
+    EXPECT_THAT(json::dump(pod), HasSubstr("slurmd:26.06"));
+  }
+  EXPECT_THAT(world.killed_jobs, IsEmpty());
+  EXPECT_GE(least, 3u) << "maxUnavailable is 25% of four";
+  EXPECT_EQ(world.api.list(kRevisions, "slurm").size(), 1u) << "the history keeps none";
+}
+
+TEST(NodeSetDriverTest, AnOutageOfSlurmctldDecidesNothing) {
+  DriverWorld world;
+  world.nodeset("foo", 3);
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 3));
+  world.job_on("foo-2", 10min);
+  world.pass(15s);
+  world.slurm.stop_controller();
+  world.pass(10s);
+  world.patch_nodeset("foo", "{spec: {replicas: 1}}");
+  world.pass(5min, 1s);
+  EXPECT_EQ(world.pods("foo").size(), 3u);
+  EXPECT_EQ(json::string_at(*world.api.get(r::kPods, {"slurm", "foo-2"}),
+                            {"metadata", "labels", "nodeset.slinky.slurm.net/pod-protect"}),
+            "true")
+      << "what was known stays";
+  world.slurm.start_controller();
+  ASSERT_TRUE(world.until([&] { return world.pods("foo").size() == 1; }, 20min)) << world.events();
+  EXPECT_THAT(world.killed_jobs, IsEmpty());
+}
+
+TEST(NodeSetDriverTest, ADeletedNodeSetDrainsAndGoes) {
+  DriverWorld world;
+  world.nodeset("foo", 2);
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 2));
+  const JobId job = world.job_on("foo-0", 3min);
+  world.pass(15s);
+  world.api.remove(kNodeSets, {"slurm", "foo"});
+  ASSERT_TRUE(world.until([&] { return world.pods("foo").size() == 1; }, 2min)) << world.events();
+  EXPECT_TRUE(world.is_running(job));
+  ASSERT_TRUE(world.until([&] { return !world.api.get(kNodeSets, {"slurm", "foo"}); }, 10min)) << world.events();
+  EXPECT_THAT(world.killed_jobs, IsEmpty());
+  EXPECT_EQ(world.slurm.model().node("foo-0"), nullptr);
+}
+
+TEST(NodeSetDriverTest, DaemonSetModeFollowsTheNodes) {
+  DriverWorld world(3);
+  world.nodeset("foo", 1, "{scalingMode: DaemonSet}");
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 3)) << world.events() << json::dump_pretty(world.nodeset_of("foo"));
+  EXPECT_NE(world.slurm.model().node("k0"), nullptr);
+  world.api.create(r::kNodes, testing::make_node({.name = "k7"}));
+  ASSERT_TRUE(world.settles("foo", 4)) << world.events();
+  EXPECT_EQ(world.status("foo", "desired"), 4);
+}
+
+TEST(NodeSetDriverTest, CordonedNodesAreDrainedAndComeBack) {
+  DriverWorld world(3);
+  world.nodeset("foo", 3);
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 3));
+  const json::Value pod = *world.api.get(r::kPods, {"slurm", "foo-1"});
+  const NamespacedName node{"", std::string(json::string_at(pod, {"spec", "nodeName"}))};
+  world.api.patch(r::kNodes, node, json::parse(R"({"spec":{"unschedulable":true},
+      "metadata":{"annotations":{"nodeset.slinky.slurm.net/node-cordon-reason":"new fans"}}})"));
+  world.pass(20s);
+  EXPECT_EQ(world.slurm.model().node("foo-1")->view.reason, "slurm-operator: new fans");
+  world.api.patch(r::kNodes, node, json::parse(R"({"spec":{"unschedulable":null}})"));
+  world.pass(20s);
+  EXPECT_FALSE(world.slurm.model().node("foo-1")->view.states.has(slurm::NodeFlag::kDrain));
+  EXPECT_EQ(world.ready("foo"), 3u);
+}
+
+TEST(NodeSetDriverTest, ClaimsAreMadeAndOwned) {
+  DriverWorld world;
+  world.nodeset("foo", 2, R"(
+volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]
+persistentVolumeClaimRetentionPolicy: {whenScaled: Delete, whenDeleted: Retain}
+)");
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 2)) << world.events();
+  ASSERT_TRUE(world.api.get(kClaims, {"slurm", "data-foo-0"}));
+  world.patch_nodeset("foo", "{spec: {replicas: 1}}");
+  ASSERT_TRUE(world.until([&] { return world.pods("foo").size() == 1; }, 3min)) << world.events();
+  world.pass(10s);
+  EXPECT_TRUE(world.api.get(kClaims, {"slurm", "data-foo-0"}));
+  EXPECT_FALSE(world.api.get(kClaims, {"slurm", "data-foo-1"})) << "it goes with its pod";
+}
+
+// A Secret that is away for a moment is no new revision.
+TEST(NodeSetDriverTest, AMissingKeySecretChangesNothing) {
+  DriverWorld world;
+  world.nodeset("foo", 2);
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 2));
+  world.api.remove(r::kSecrets, {"slurm", "slurm-key"});
+  world.pass(2min);
+  EXPECT_EQ(world.ready("foo"), 2u);
+  EXPECT_EQ(world.api.list(kRevisions, "slurm").size(), 1u);
+  EXPECT_THAT(world.events(), HasSubstr("Secret slurm/slurm-key"));
+  world.secret("slurm-key", "slurm.key", "key of slurm");
+  world.pass(1min);
+  EXPECT_EQ(world.api.list(kRevisions, "slurm").size(), 1u);
+}
+
+TEST(NodeSetDriverTest, ABadObjectIsToldAndHoldsUpNobodyElse) {
+  DriverWorld world(4);
+  world.nodeset("bad", 1, "{updateStrategy: {type: Whenever}}");
+  world.nodeset("good", 2);
+  world.process.start();
+  ASSERT_TRUE(world.settles("good", 2));
+  EXPECT_THAT(world.pods("bad"), IsEmpty());
+  EXPECT_THAT(world.events(), HasSubstr("spec.updateStrategy.type"));
+}
+
+TEST(NodeSetDriverTest, WithoutARestApiNothingOfSlurmIsDecided) {
+  DriverWorld world;
+  world.nodeset("foo", 2);
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 2));
+  world.job_on("foo-1", 1h);
+  world.pass(15s);
+  world.api.remove(kRestApis, {"slurm", "slurm"});
+  world.pass(5s);
+  world.patch_nodeset("foo", "{spec: {replicas: 0}}");
+  world.pass(5min, 1s);
+  EXPECT_EQ(world.pods("foo").size(), 2u);
+  ASSERT_NE(world.driver, nullptr);
+  EXPECT_THAT(world.driver->waits({"slurm", "foo"}), ::testing::Contains(HasSubstr("no RestApi refers to")));
+}
+
+}  // namespace
+}  // namespace bascule::op::nodeset

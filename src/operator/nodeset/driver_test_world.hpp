@@ -1,0 +1,267 @@
+// A cluster for the driver's tests, in simulated time: a fake API server with kubelets, a fake slurmrestd, a scheduler
+// for worker pods and their slurmds, and the operator's process, which can be killed.
+#pragma once
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/base64.hpp"
+#include "json/patch.hpp"
+#include "json/yaml.hpp"
+#include "net/loopback.hpp"
+#include "operator/api/names.hpp"
+#include "operator/nodeset/driver.hpp"
+#include "operator/nodeset/perform.hpp"
+#include "testing/fake_api.hpp"
+#include "testing/fake_cluster.hpp"
+#include "testing/fake_slurm.hpp"
+#include "testing/objects.hpp"
+#include "testing/process.hpp"
+#include "testing/run.hpp"
+
+namespace bascule::op::nodeset {
+
+using namespace std::chrono_literals;
+namespace r = kube::resources;
+inline const kube::Resource kRestApis{"slinky.slurm.net", "v1beta1", "restapis", "RestApi", true};
+
+// One life of the operator, as far as NodeSets go.
+inline Task<> operator_main(testing::SimEnvironment& self, net::Transport& api, net::Transport& rest,
+                            NodeSetDriver** out, std::stop_token stop) {
+  const auto to_api = self.network.connect(self.loop, api);
+  kube::Client client(self.loop, *to_api, {});
+  json::Interner interner;
+  using Dynamic = kube::Informer<kube::DynamicObject>;
+  Dynamic nodesets(client, {.resource = kNodeSets, .seed = 1}, kube::decode_dynamic, interner);
+  Dynamic controllers(client, {.resource = kControllers, .seed = 2}, kube::decode_dynamic, interner);
+  Dynamic restapis(client, {.resource = kRestApis, .seed = 3}, kube::decode_dynamic, interner);
+  Dynamic secrets(client, {.resource = r::kSecrets, .seed = 4}, kube::decode_dynamic, interner);
+  kube::EventRecorder events(client, "slurm-operator", "sim");
+  SlurmClusters clusters({.loop = self.loop,
+                          .controllers = controllers,
+                          .restapis = restapis,
+                          .secrets = secrets,
+                          .connect = [&](const std::string&) { return self.network.connect(self.loop, rest); },
+                          .metrics = nullptr},
+                         {});
+  NodeSetDriver driver({client, nodesets, controllers, secrets, clusters, events, nullptr}, {});
+  for (Dynamic* one : {&nodesets, &controllers, &restapis, &secrets}) one->start();
+  bool synced = true;
+  for (Dynamic* one : {&nodesets, &controllers, &restapis, &secrets}) {
+    const bool has = co_await one->wait_synced(stop, TimePoint::max());
+    synced = synced && has;
+  }
+  if (synced) {
+    clusters.start();
+    driver.start();
+    *out = &driver;
+    while (co_await sleep_for(self.loop, 24h, stop)) {
+    }
+  }
+  *out = nullptr;
+  co_await driver.stop();
+  co_await clusters.stop();
+  for (Dynamic* one : {&nodesets, &controllers, &restapis, &secrets}) co_await one->stop();
+  co_await events.stop(self.loop.now() + 1s);
+}
+
+struct DriverWorld {
+  explicit DriverWorld(int nodes = 4, std::uint64_t seed = 1)
+      : api(loop, {.seed = seed}),
+        cluster(api, {.pod_start = 1s, .pod_run = 100'000h, .pod_stop = 1s}),
+        slurm(loop),
+        to_api(net::make_loopback(loop, api.handler())),
+        to_rest(net::make_loopback(loop, slurm.handler())),
+        network(loop, {.seed = seed}),
+        process(loop, network, [this](testing::SimEnvironment& self, std::stop_token stop) {
+          return operator_main(self, *to_api, *to_rest, &driver, std::move(stop));
+        }) {
+    api.add_resource(kNodeSets, true, true);
+    api.add_resource(kControllers);
+    api.add_resource(kRestApis);
+    slurm.model().add_partition("all", true);
+    for (int i = 0; i < nodes; ++i) api.create(r::kNodes, testing::make_node({.name = fmt::format("k{}", i)}));
+    secret("slurm-key", "slurm.key", "key of slurm");
+    secret("jwt-key", "jwt.key", "key of tokens");
+    custom(kControllers, "slurm", R"(
+slurmKeyRef: {name: slurm-key, key: slurm.key}
+jwtKeyRef: {name: jwt-key, key: jwt.key}
+slurmctld: {image: "slurmctld:26.05"}
+)");
+    custom(kRestApis, "slurm", "{controllerRef: {name: slurm}, slurmrestd: {image: \"slurmrestd:26.05\"}}");
+    cluster.start();
+  }
+  ~DriverWorld() {
+    process.kill();
+    testing::run(loop, cluster.stop());
+  }
+
+  void custom(const kube::Resource& resource, const std::string& name, std::string_view spec) {
+    json::Value value = json::Object{{"apiVersion", resource.api_version()},
+                                     {"kind", resource.kind},
+                                     {"metadata", json::Object{{"name", name}, {"namespace", "slurm"}}}};
+    value.get_object()["spec"] = json::parse_yaml(spec);
+    api.create(resource, std::move(value));
+  }
+  void secret(const std::string& name, const std::string& key, std::string_view value) {
+    api.create(r::kSecrets, json::Object{{"apiVersion", "v1"},
+                                         {"kind", "Secret"},
+                                         {"metadata", json::Object{{"name", name}, {"namespace", "slurm"}}},
+                                         {"data", json::Object{{key, base64_encode(value)}}}});
+  }
+  void nodeset(const std::string& name, int replicas, std::string_view more = "{}") {
+    json::Value spec = json::parse_yaml("{controllerRef: {name: slurm}, slurmd: {image: \"slurmd:26.05\"}}");
+    spec = json::merged(spec, json::parse_yaml(more));
+    spec.get_object()["replicas"] = replicas;
+    custom(kNodeSets, name, json::dump(spec));
+  }
+  void patch_nodeset(const std::string& name, std::string_view yaml) {
+    api.patch(kNodeSets, {"slurm", name}, json::parse_yaml(yaml));
+  }
+  json::Value nodeset_of(const std::string& name) { return *api.get(kNodeSets, {"slurm", name}); }
+  std::int64_t status(const std::string& name, std::string_view field) {
+    return json::int_at(nodeset_of(name), {"status", field}).value_or(-1);
+  }
+
+  // --- worker pods and slurmds ---------------------------------------------------------------------------------------
+
+  // Binds worker pods, one on each node; registers those that run; marks those that stop, as their preStop hook does.
+  void slurmds() {
+    std::set<std::string> taken;
+    std::vector<json::Value> pods = api.list(r::kPods, "slurm");
+    for (const json::Value& pod : pods) taken.insert(std::string(json::string_at(pod, {"spec", "nodeName"})));
+    for (const json::Value& pod : pods) {
+      const NamespacedName key{"slurm", std::string(json::string_at(pod, {"metadata", "name"}))};
+      if (json::string_at(pod, {"spec", "nodeName"}).empty()) {
+        bind(key, pod, taken);
+      } else if (json::find(pod, {"metadata", "deletionTimestamp"}) != nullptr) {
+        prestop(pod);
+      } else if (json::string_at(pod, {"status", "phase"}) == "Running") {
+        enroll(pod);
+      }
+    }
+    std::erase_if(stopped_, [&](const std::string& uid) {
+      return std::ranges::none_of(
+          pods, [&](const json::Value& pod) { return json::string_at(pod, {"metadata", "uid"}) == uid; });
+    });
+  }
+  void bind(const NamespacedName& key, const json::Value& pod, std::set<std::string>& taken) {
+    const std::shared_ptr<const WorkerPod> read = decode_worker_pod(json::dump(pod), interner_);
+    for (const json::Value& node : api.list(r::kNodes)) {
+      const std::string name(json::string_at(node, {"metadata", "name"}));
+      if (taken.contains(name) || json::bool_at(node, {"spec", "unschedulable"})) continue;
+      if (!read->view.target_node.empty() && read->view.target_node != name) continue;
+      taken.insert(name);
+      api.patch(r::kPods, key, json::Object{{"spec", json::Object{{"nodeName", name}}}});
+      return;
+    }
+  }
+  static std::string slurm_name(const json::Value& pod) {
+    return std::string(json::string_at(pod, {"spec", "hostname"}));
+  }
+  void enroll(const json::Value& pod) {
+    const std::string uid(json::string_at(pod, {"metadata", "uid"}));
+    if (!slurm.controller_up() || !enrolled_.insert(uid).second) return;
+    const std::string name = slurm_name(pod);
+    if (slurm.model().node(name) != nullptr) return;
+    ASSERT_TRUE(slurm.model().add_node(
+        slurm.now(), fmt::format("NodeName={} NodeAddr={} State=CLOUD CPUs=4 RealMemory=1000 Feature=base", name, name),
+        true));
+  }
+  void prestop(const json::Value& pod) {
+    const std::string uid(json::string_at(pod, {"metadata", "uid"}));
+    const std::string name = slurm_name(pod);
+    const auto* node = slurm.model().node(name);
+    if (node == nullptr || !enrolled_.contains(uid) || !stopped_.insert(uid).second) return;
+    if (!node->jobs.empty()) killed_jobs.push_back(fmt::format("{} with {} jobs", name, node->jobs.size()));
+    slurm::NodeUpdate down;
+    down.state = "DOWN";
+    if (node->view.reason.empty() || node->view.reason.starts_with(names::kReasonPrefix)) {
+      down.reason = "slurm-operator: pod is terminating";
+    }
+    ASSERT_TRUE(slurm.model().update_node(slurm.now(), name, down));
+  }
+
+  // --- looking -------------------------------------------------------------------------------------------------------
+
+  std::vector<std::string> pods(const std::string& nodeset) {
+    std::vector<std::string> names;
+    for (const json::Value& pod : api.list(r::kPods, "slurm", "app.kubernetes.io/instance=" + nodeset)) {
+      names.emplace_back(json::string_at(pod, {"metadata", "name"}));
+    }
+    std::ranges::sort(names);
+    return names;
+  }
+  std::size_t ready(const std::string& nodeset) {
+    std::size_t count = 0;
+    for (const json::Value& pod : api.list(r::kPods, "slurm", "app.kubernetes.io/instance=" + nodeset)) {
+      const bool running = json::string_at(pod, {"status", "phase"}) == "Running";
+      const auto* node = slurm.model().node(slurm_name(pod));
+      const bool serves = node != nullptr && node->view.states.base != slurm::NodeState::kDown &&
+                          !node->view.states.has(slurm::NodeFlag::kDrain);
+      count += running && serves && json::find(pod, {"metadata", "deletionTimestamp"}) == nullptr;
+    }
+    return count;
+  }
+  std::string events() {
+    std::string all;
+    for (const json::Value& event : api.list(r::kEvents)) {
+      all += fmt::format("{}: {}\n", json::string_at(event, {"reason"}), json::string_at(event, {"note"}));
+    }
+    return all;
+  }
+  JobId job_on(const std::string& node, std::optional<Duration> runs_for) {
+    slurm::JobDescription job;
+    job.nodes = 1;
+    job.required_nodes = std::vector<std::string>{node};
+    job.cpus_per_task = 1;
+    const JobId id = slurm.submit(std::move(job), runs_for, false);
+    slurm.model().catch_up(slurm.now());
+    return id;
+  }
+  bool is_running(JobId id) { return slurm.model().job(id)->view.states.base == slurm::JobState::kRunning; }
+
+  void pass(Duration time, Duration step = 250ms) {
+    for (Duration done{}; done < time; done += step) {
+      slurmds();
+      loop.advance(step);
+      if (every_step) every_step();
+    }
+  }
+  bool until(const std::function<bool()>& done, Duration limit) {
+    for (Duration passed{}; passed < limit && !done(); passed += 250ms) pass(250ms);
+    return done();
+  }
+  bool settles(const std::string& nodeset, std::size_t count, Duration limit = 3min) {
+    return until(
+        [&] {
+          return ready(nodeset) == count && pods(nodeset).size() == count &&
+                 status(nodeset, "updatedReplicas") == static_cast<std::int64_t>(count);
+        },
+        limit);
+  }
+
+  ManualLoop loop;
+  testing::FakeApi api;
+  testing::FakeCluster cluster;
+  testing::FakeSlurm slurm;
+  std::unique_ptr<net::Transport> to_api, to_rest;
+  testing::SimNetwork network;
+  NodeSetDriver* driver = nullptr;
+  testing::SimProcess process;
+  std::function<void()> every_step;
+  std::vector<std::string> killed_jobs;
+
+ private:
+  json::Interner interner_;
+  std::set<std::string> enrolled_, stopped_;  // uids of pods
+};
+
+}  // namespace bascule::op::nodeset
