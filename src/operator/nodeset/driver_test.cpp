@@ -56,6 +56,7 @@ TEST(NodeSetDriverTest, ScaleInWaitsForTheJobAndOutComesBack) {
   EXPECT_THAT(world.pods("foo"), ElementsAre("foo-0", "foo-1")) << "the idle one goes first";
   EXPECT_TRUE(world.slurm.model().node("foo-0")->view.states.has(slurm::NodeFlag::kDrain));
   EXPECT_FALSE(world.slurm.model().node("foo-1")->view.states.has(slurm::NodeFlag::kDrain));
+  world.pass(40s);
   const auto ready = condition_at(*json::find(world.nodeset_of("foo"), {"status"}), "Ready");
   ASSERT_TRUE(ready);
   EXPECT_FALSE(ready->is_true);

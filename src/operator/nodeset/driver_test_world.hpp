@@ -159,7 +159,9 @@ slurmctld: {image: "slurmctld:26.05"}
       if (taken.contains(name) || json::bool_at(node, {"spec", "unschedulable"})) continue;
       if (!read->view.target_node.empty() && read->view.target_node != name) continue;
       taken.insert(name);
-      api.patch(r::kPods, key, json::Object{{"spec", json::Object{{"nodeName", name}}}});
+      testing::ApiWriter& writer = api.writer();
+      const json::Value binding = testing::make_binding(key.name, name);
+      writer.commit(writer.bind(api.store().table(r::kPods), key.ns, key.name, binding, {.manager = "scheduler"}));
       return;
     }
   }
@@ -222,6 +224,9 @@ slurmctld: {image: "slurmctld:26.05"}
     job.nodes = 1;
     job.required_nodes = std::vector<std::string>{node};
     job.cpus_per_task = 1;
+    if (runs_for) {
+      job.time_limit = static_cast<std::uint32_t>(std::chrono::ceil<std::chrono::minutes>(*runs_for).count()) + 1;
+    }
     const JobId id = slurm.submit(std::move(job), runs_for, false);
     slurm.model().catch_up(slurm.now());
     return id;

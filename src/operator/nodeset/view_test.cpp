@@ -235,11 +235,11 @@ status: {conditions: [{type: DiskPressure, status: "True", reason: R, message: M
 
 TEST(ViewTest, AHeartbeatIsNoNews) {
   const std::string_view text =
-      "{metadata: {name: k1, uid: n, resourceVersion: '1'}, status: {conditions: [{type: Ready, status: 'True', "
+      "{metadata: {name: k1, uid: node, resourceVersion: '1'}, status: {conditions: [{type: Ready, status: 'True', "
       "lastHeartbeatTime: 'T'}]}}";
-  EXPECT_TRUE(looks_same(node_of(text), node_of("{metadata: {name: k1, uid: n, resourceVersion: '2'}, status: "
+  EXPECT_TRUE(looks_same(node_of(text), node_of("{metadata: {name: k1, uid: node, resourceVersion: '2'}, status: "
                                                 "{conditions: [{type: Ready, status: 'True'}], images: []}}")));
-  EXPECT_FALSE(looks_same(node_of(text), node_of("{metadata: {name: k1, uid: n}, status: {conditions: [{type: Ready, "
+  EXPECT_FALSE(looks_same(node_of(text), node_of("{metadata: {name: k1, uid: node}, status: {conditions: [{type: Ready, "
                                                  "status: 'False'}]}}")));
 }
 
