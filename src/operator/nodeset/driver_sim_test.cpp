@@ -84,7 +84,7 @@ TEST_P(DriverSimTest, SurvivesEverything) {
   world.nodeset("foo", 3, "{revisionHistoryLimit: 1}");
   world.process.start();
   ASSERT_TRUE(world.settles("foo", 3));
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 40; ++i) {
     storm.mischief();
     world.pass(std::chrono::milliseconds(storm.pick(100, 15'000)));
     ASSERT_THAT(world.killed_jobs, IsEmpty()) << "after " << i;
@@ -99,16 +99,16 @@ TEST_P(DriverSimTest, SurvivesEverything) {
                 state == slurm::JobState::kPending)
         << job.str() << " " << to_string(state);
   }
-  world.pass(5min, 1s);
+  world.pass(1min, 1s);
   world.api.reset_counts();
   world.slurm.forget_calls();
-  world.pass(10min, 1s);
+  world.pass(3min, 1s);
   EXPECT_EQ(world.api.write_calls(), 0u) << world.api.writes().back().body;
   EXPECT_EQ(world.slurm.calls("POST node") + world.slurm.calls("DELETE node"), 0u);
   EXPECT_THAT(world.killed_jobs, IsEmpty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, DriverSimTest, ::testing::Range<std::uint64_t>(1, 21));
+INSTANTIATE_TEST_SUITE_P(Seeds, DriverSimTest, ::testing::Range<std::uint64_t>(1, 4));
 
 }  // namespace
 }  // namespace bascule::op::nodeset

@@ -36,7 +36,7 @@ TEST(NodeSetDriverTest, AtRestNothingIsWritten) {
   world.pass(2min);
   world.api.reset_counts();
   world.slurm.forget_calls();
-  world.pass(20min, 1s);
+  world.pass(10min, 1s);
   EXPECT_EQ(world.api.write_calls(), 0u) << json::dump(json::parse(world.api.writes().back().body));
   EXPECT_EQ(world.slurm.calls("POST node"), 0u);
   EXPECT_EQ(world.slurm.calls("GET node"), 0u);
