@@ -305,7 +305,7 @@ TEST_F(AsyncTest, WhenAllWaitsForAllAndThrowsTheFirstGiven) {
     } catch (const std::runtime_error& e) {
       why = e.what();
     }
-    t.log.push_back("all");
+    t.log.emplace_back("all");
   }(*this, error));
   loop.advance(10s);
   EXPECT_EQ(error, "second");
@@ -320,7 +320,7 @@ TEST_F(AsyncTest, WhenAllEndsWithoutWaitingWhenAllAreDone) {
     std::string error;
     for (int i = 0; i < 3; ++i) tasks.push_back(use(result, error));
     co_await when_all(t.loop, std::move(tasks));
-    t.log.push_back("all");
+    t.log.emplace_back("all");
   }(*this));
   EXPECT_THAT(log, ElementsAre("all"));
   loop.run_ready();

@@ -13,6 +13,8 @@ namespace bascule {
 
 namespace {
 
+constexpr std::size_t kPiece = std::size_t{16} << 10;
+
 struct Descriptor {
   int fd;
   ~Descriptor() {
@@ -27,7 +29,7 @@ std::expected<std::string, FileFault> read_file(const std::string& path, std::si
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.fd < 0) return failed();
   std::string text;
-  std::array<char, 16 * 1024> piece;
+  std::array<char, kPiece> piece{};
   while (true) {
     const ssize_t count = ::read(file.fd, piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;

@@ -33,7 +33,7 @@ TEST_F(FileTest, ReadsAllOfIt) {
 }
 
 TEST_F(FileTest, KeepsItsLimit) {
-  for (const std::size_t size : {std::size_t{1}, std::size_t{16 * 1024}, std::size_t{100'000}}) {
+  for (const std::size_t size : {std::size_t{1}, std::size_t{16} << 10, std::size_t{100'000}}) {
     const auto text = read_file(write(std::string(size, 'x')), size - 1);
     ASSERT_FALSE(text);
     EXPECT_TRUE(text.error().too_large);

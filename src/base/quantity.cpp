@@ -155,7 +155,7 @@ std::optional<Quantity> Quantity::parse(std::string_view text) {
   const bool negative = text.front() == '-';
   if (negative || text.front() == '+') text.remove_prefix(1);
 
-  std::array<char, kMaxText> digits;
+  std::array<char, kMaxText> digits{};
   std::size_t count = 0;
   const auto collect = [&](std::string_view part) {
     for (const char c : part) {

@@ -27,7 +27,7 @@ Managed managed(const Config& config, std::string_view ns, const json::Object* l
 bool matches(const LabelSelector& selector, const json::Object& labels);
 
 // A refusal names all faults, one sentence each; its code is 403, or 503 when it may be tried again.
-Verdict mutate(const Config& config, const Review& review, Managed managed);
-Verdict validate(const Config& config, const Review& review, Managed managed);
+Verdict mutate(const Config& config, const Review& review, Managed by_namespace);
+Verdict validate(const Config& config, const Review& review, Managed by_namespace);
 
 }  // namespace bascule::bridge

@@ -57,12 +57,12 @@ json::Value pod(std::string_view spec = "{}", std::string_view metadata = "{}") 
 }
 
 Verdict mutated(const Case& c) {
-  const Config config_ = config();
-  return mutate(config_, c.review, managed(config_, c.review.ns, nullptr));
+  const Config settings = config();
+  return mutate(settings, c.review, managed(settings, c.review.ns, nullptr));
 }
 Verdict validated(const Case& c) {
-  const Config config_ = config();
-  return validate(config_, c.review, managed(config_, c.review.ns, nullptr));
+  const Config settings = config();
+  return validate(settings, c.review, managed(settings, c.review.ns, nullptr));
 }
 // The pod after the webhook.
 json::Value result(const Case& c) {
@@ -142,13 +142,13 @@ TEST(Mutate, LeavesDaemonSetAndMirrorPodsAlone) {
 // --- which pods are handled ------------------------------------------------------------------------------------------
 
 TEST(Managed, SelectorReplacesTheList) {
-  Config config_ = config();
-  config_.managed_namespace_selector = LabelSelector{{{"team", "In", {"a"}}, {"web", "DoesNotExist", {}}}};
+  Config settings = config();
+  settings.managed_namespace_selector = LabelSelector{{{"team", "In", {"a"}}, {"web", "DoesNotExist", {}}}};
   const json::Value yes = json::parse(R"({"team":"a"})");
   const json::Value no = json::parse(R"({"team":"a","web":""})");
-  EXPECT_EQ(managed(config_, "other", &yes.as_object()), Managed::kYes);
-  EXPECT_EQ(managed(config_, "hpc", &no.as_object()), Managed::kNo);
-  EXPECT_EQ(managed(config_, "hpc", nullptr), Managed::kUnknown);
+  EXPECT_EQ(managed(settings, "other", &yes.as_object()), Managed::kYes);
+  EXPECT_EQ(managed(settings, "hpc", &no.as_object()), Managed::kNo);
+  EXPECT_EQ(managed(settings, "hpc", nullptr), Managed::kUnknown);
   EXPECT_EQ(managed(config(), "hpc", nullptr), Managed::kYes);
 }
 
@@ -167,20 +167,20 @@ TEST(Managed, SelectorOperatorsAreThoseOfKubernetes) {
 }
 
 TEST(Managed, UnknownNamespaceIsRefusedToBeTriedAgain) {
-  Config config_ = config();
-  config_.managed_namespace_selector = LabelSelector{{{"team", "In", {"a"}}}};
+  Config settings = config();
+  settings.managed_namespace_selector = LabelSelector{{{"team", "In", {"a"}}}};
   const Case plain = Case::of("CREATE", "hpc", pod());
-  EXPECT_TRUE(needs_namespace(config_, plain.review));
+  EXPECT_TRUE(needs_namespace(settings, plain.review));
   for (const Verdict& decision :
-       {mutate(config_, plain.review, Managed::kUnknown), validate(config_, plain.review, Managed::kUnknown)}) {
+       {mutate(settings, plain.review, Managed::kUnknown), validate(settings, plain.review, Managed::kUnknown)}) {
     EXPECT_FALSE(decision.allowed);
     EXPECT_EQ(decision.code, 503);
     EXPECT_THAT(decision.message, AllOf(HasSubstr("namespace hpc"), HasSubstr("try again")));
   }
   // A pod that names us needs no namespace.
   const Case ours = Case::of("CREATE", "hpc", pod(R"({"schedulerName":"slurm-bridge-scheduler"})"));
-  EXPECT_FALSE(needs_namespace(config_, ours.review));
-  EXPECT_TRUE(validate(config_, ours.review, Managed::kUnknown).allowed);
+  EXPECT_FALSE(needs_namespace(settings, ours.review));
+  EXPECT_TRUE(validate(settings, ours.review, Managed::kUnknown).allowed);
 }
 
 // --- creation --------------------------------------------------------------------------------------------------------
@@ -331,7 +331,7 @@ TEST(Update, NamesAreTrustedWholeOrByPrefix) {
   EXPECT_FALSE(by("system:serviceaccount:slinky:default"));
   EXPECT_FALSE(by(""));
   Case admin = Case::of("UPDATE", "web", after, before, "kubernetes-admin");
-  admin.review.groups.push_back("system:masters");
+  admin.review.groups.emplace_back("system:masters");
   EXPECT_TRUE(validated(admin).allowed);
 }
 

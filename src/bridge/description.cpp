@@ -41,7 +41,7 @@ template <std::optional<std::uint32_t> slurm::JobDescription::* kField>
 std::string set_count(slurm::JobDescription& job, std::string_view value) {
   const auto number = parse_count(value);
   if (!number) return fmt::format("a whole number from 0 to {}", kMaxCount);
-  job.*kField = *number;
+  job.*kField = number;
   return {};
 }
 
@@ -67,7 +67,7 @@ std::string set_cpus(slurm::JobDescription& job, std::string_view value) {
   const auto quantity = Quantity::parse(value);
   const auto cpus = quantity ? whole_cpus(*quantity) : std::nullopt;
   if (!cpus) return "a quantity of CPUs above 0, e.g. 2 or 500m";
-  job.cpus_per_task = *cpus;
+  job.cpus_per_task = cpus;
   return {};
 }
 
@@ -75,7 +75,7 @@ std::string set_memory(slurm::JobDescription& job, std::string_view value) {
   const auto quantity = Quantity::parse(value);
   const auto mib = quantity ? whole_mib(*quantity) : std::nullopt;
   if (!mib) return "a quantity of memory above 0, e.g. 512Mi or 1Gi";
-  job.memory_per_node = *mib;
+  job.memory_per_node = mib;
   return {};
 }
 

@@ -47,8 +47,8 @@ Root root(const Annotations& suffixes) {
   return made;
 }
 
-slurm::JobDescription described(const Root& root_, const std::vector<PodPtr>& pods, const Config& config = {}) {
-  auto job = describe_job(config, root_, pods);
+slurm::JobDescription described(const Root& owner, const std::vector<PodPtr>& pods, const Config& config = {}) {
+  auto job = describe_job(config, owner, pods);
   EXPECT_TRUE(job) << (job ? "" : job.error().faults.front());
   return job ? *job : slurm::JobDescription{};
 }

@@ -16,7 +16,7 @@ struct NothingToExplain final : std::runtime_error {
 };
 
 // Both throw NothingToExplain, or kube::Error's kinds.
-Task<Explanation> read_pod_explanation(kube::Client& client, NamespacedName pod);
+Task<Explanation> read_pod_explanation(kube::Client& client, NamespacedName key);
 enum class GroupObject : std::uint8_t { kPodGroup, kLeaderWorkerSet };
 // A LeaderWorkerSet has a gang a group; a PodGroup is one, or one of either API when both have that name.
 Task<std::vector<GroupExplanation>> read_group_explanations(kube::Client& client, GroupObject kind, NamespacedName key);

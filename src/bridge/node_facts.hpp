@@ -43,11 +43,11 @@ std::string lost_reason(std::string_view kube_name);
 std::string reshape_reason(std::string_view slurm_name, const NodeShape& shape, std::string_view address);
 // For the record when the node is back in service.
 std::string schedulable_reason(std::string_view kube_name);
-// True when `reason` is one that the bridge (ours or slurm-bridge) gave, for draining.
-bool is_our_reason(std::string_view reason);
+// True when `text` is a reason that the bridge (ours or slurm-bridge) gave, for draining.
+bool is_our_reason(std::string_view text);
 // True when the node drains to be registered anew.
-bool is_reshape_reason(std::string_view reason);
-bool is_removal_reason(std::string_view reason);
+bool is_reshape_reason(std::string_view text);
+bool is_removal_reason(std::string_view text);
 
 // What may go into a slurm.conf line unquoted: anything else could add keys of its own.
 bool is_plain_node_name(std::string_view text);
