@@ -245,6 +245,13 @@ Task<bool> Client::ping(std::stop_token stop) {
   co_return ping.up;
 }
 
+Task<std::vector<std::string>> Client::answering(std::stop_token stop) {
+  const Ask ask = impl_->ask("ping", "asking which slurmctlds answer", "ping/");
+  const Answer answer = co_await impl_->call(ask, stop);
+  require_good(ask.name, answer);
+  co_return require_list(ask.name, answer, read(ask.name, answer, decode_ping)).answering;
+}
+
 Task<JobId> Client::submit_external(JobDescription job, std::stop_token stop) {
   const Versions versions = co_await impl_->discover(stop);
   const Ask ask = impl_->write("submit_job", fmt::format("submitting job \"{}\"", job.name.value_or("")), "POST",

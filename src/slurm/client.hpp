@@ -59,6 +59,8 @@ class Client final {
   Task<Versions> versions(std::stop_token stop = {});
   // True when slurmctld answers.
   Task<bool> ping(std::stop_token stop = {});
+  // Host names of the slurmctlds that answer, the primary first.
+  Task<std::vector<std::string>> answering(std::stop_token stop = {});
 
   // Submits an EXTERNAL_JOB, or before v0.0.43 a batch job that only holds the nodes. Throws Refused when slurmctld
   // said no and no job exists; Unreachable with surely_not_done false when a job may exist all the same: look for it

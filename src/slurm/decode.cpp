@@ -377,10 +377,12 @@ NodeAllocation read_allocation(Value record) {
 
 void read_ping(Value record, Ping& ping) {
   bool up = false;
-  std::string status;
+  std::string status, host;
   record.fields([&](std::string_view key, Value value) {
     std::string text;
-    if (key == "responding") {
+    if (key == "hostname") {
+      read(value, host);
+    } else if (key == "responding") {
       bool responding = false;
       read_bool(value, responding);
       up |= responding;
@@ -392,6 +394,7 @@ void read_ping(Value record, Ping& ping) {
     }
   });
   ping.up |= up;
+  if (up && !host.empty()) ping.answering.push_back(host);
   if (!up && ping.status.empty()) ping.status = std::move(status);
 }
 

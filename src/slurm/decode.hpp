@@ -52,8 +52,9 @@ Listed<std::vector<Reservation>> decode_reservations(std::string_view body);
 Listed<std::vector<NodeAllocation>> decode_allocation(std::string_view body);
 
 struct Ping {
-  bool up = false;     // some controller answers
-  std::string status;  // of the first that does not, in its words
+  bool up = false;                          // some controller answers
+  std::string status;                       // of the first that does not, in its words
+  std::vector<std::string> answering = {};  // host names of those that do, in the server's order
 };
 Listed<Ping> decode_ping(std::string_view body);
 

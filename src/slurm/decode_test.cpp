@@ -99,6 +99,9 @@ TEST(SlurmDecode, Envelopes) {
 TEST(SlurmDecode, Pings) {
   EXPECT_TRUE(decode_ping(R"({"pings":[{"pinged":"DOWN"},{"pinged":"UP"}]})").list->up);
   EXPECT_TRUE(decode_ping(R"({"pings":[{"responding":true,"primary":true}]})").list->up);
+  EXPECT_EQ(decode_ping(R"({"pings":[{"hostname":"a","responding":false},{"hostname":"b","responding":true}]})")
+                .list->answering,
+            std::vector<std::string>{"b"});
   const auto down = decode_ping(R"({"pings":[{"responding":false,"status":"Protocol authentication error"}]})");
   EXPECT_FALSE(down.list->up);
   EXPECT_EQ(down.list->status, "Protocol authentication error");

@@ -142,7 +142,7 @@ json::Value stamped(json::Value wanted) {
 std::string digest_of(const json::Value& live) {
   json::Value copy = live;
   json::Object& object = copy.get_object();
-  object.erase("status");
+  for (const char* key : {"status", "apiVersion", "kind"}) object.erase(key);
   if (json::Value* meta = json::find(copy, {"metadata"}); meta && meta->is_object()) {
     for (const char* key : {"resourceVersion", "generation", "managedFields"}) meta->get_object().erase(key);
   }
@@ -150,7 +150,12 @@ std::string digest_of(const json::Value& live) {
 }
 
 bool covers(const json::Value& live, const json::Value& wanted) {
-  return covers_value(live, wanted, false);
+  json::Value part = wanted;
+  // Items of a list come without.
+  for (const char* key : {"apiVersion", "kind"}) {
+    if (part.is_object()) part.get_object().erase(key);
+  }
+  return covers_value(live, part, false);
 }
 
 bool is_ours(const json::Value& wanted, const json::Value& live) {

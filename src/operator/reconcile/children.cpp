@@ -43,11 +43,34 @@ Task<Children::Live> Children::look(const kube::Resource& resource, NamespacedNa
 Task<Outcome> Children::ensure(Child child, std::stop_token stop) {
   const kube::Resource& resource = *child.resource;
   const NamespacedName key = key_of(child.object);
-  const json::Value wanted = stamped(std::move(child.object));
+  json::Value wanted = stamped(std::move(child.object));
+  // Stays where it is while it is busy.
+  Memory& memory = memory_[memory_key(resource, key)];
+  while (memory.busy) {
+    if (!co_await done_.wait(stop)) co_return Outcome::kAsItWas;
+  }
+  memory.busy = true;
+  struct Release {
+    Memory& memory;
+    Bell& done;
+    ~Release() {
+      memory.busy = false;
+      done.notify();
+    }
+  } const release{memory, done_};
+  co_return co_await apply(resource, key, std::move(wanted), memory.applied, stop);
+}
+
+void Children::forget(const kube::Resource& resource, const NamespacedName& key) {
+  const auto found = memory_.find(memory_key(resource, key));
+  if (found != memory_.end() && !found->second.busy) found->second.applied = {};
+}
+
+Task<Outcome> Children::apply(const kube::Resource& resource, NamespacedName key, json::Value wanted, Applied& last,
+                              std::stop_token stop) {
   const Live live = co_await look(resource, key, stop);
   if (!live.served) co_return Outcome::kNotServed;
-  const std::string memory = memory_key(resource, key);
-  const Verdict verdict = judge(wanted, live.value(), applied_[memory]);
+  const Verdict verdict = judge(wanted, live.value(), last);
   switch (verdict) {
     case Verdict::kKeep:
       co_return Outcome::kAsItWas;
@@ -79,7 +102,7 @@ Task<Outcome> Children::ensure(Child child, std::stop_token stop) {
   const json::Value made = co_await kube_.patch(resource, key, kube::PatchType::kApply, std::move(patch), {},
                                                 {.field_manager = std::string(kFieldManager), .force = !create}, stop);
   next.digest = digest_of(made);
-  applied_[memory] = std::move(next);
+  last = std::move(next);
   log::info(create ? "child created" : "child changed", {{"kind", resource.kind}, {"object", key.str()}});
   co_return create ? Outcome::kCreated : Outcome::kChanged;
 }
@@ -100,7 +123,7 @@ Task<Outcome> Children::remove(const kube::Resource& resource, NamespacedName ke
   } catch (const kube::NotFound&) {
     co_return Outcome::kAsItWas;
   }
-  applied_.erase(memory_key(resource, key));
+  forget(resource, key);
   log::info("child removed", {{"kind", resource.kind}, {"object", key.str()}});
   co_return Outcome::kRemoved;
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "base/async.hpp"
 #include "kube/client.hpp"
 #include "operator/reconcile/apply.hpp"
 #include "operator/reconcile/caches.hpp"
@@ -27,14 +28,16 @@ class Children final {
  public:
   // `may_act`: asked before every write; throws when this process must not write any longer. All outlive this.
   Children(kube::Client& kube, Caches& caches, std::function<void()> may_act)
-      : kube_(kube), caches_(caches), may_act_(std::move(may_act)) {}
+      : kube_(kube), caches_(caches), may_act_(std::move(may_act)), done_(kube.loop()) {}
 
-  // Throws kube::Error's kinds.
+  // Throws kube::Error's kinds. One after the other for each child: some belong to several owners.
   Task<Outcome> ensure(Child child, std::stop_token stop);
   // Deletes it if it belongs to the owner of this UID.
   Task<Outcome> remove(const kube::Resource& resource, NamespacedName key, std::string owner_uid, std::stop_token stop);
   // Only if there is none; what is there stays, whatever it says.
   Task<Outcome> make_once(Child child, std::stop_token stop);
+  // It is gone.
+  void forget(const kube::Resource& resource, const NamespacedName& key);
 
  private:
   struct Live {
@@ -45,11 +48,18 @@ class Children final {
   };
   // From the cache, or from the API server itself when it is not there.
   Task<Live> look(const kube::Resource& resource, NamespacedName key, std::stop_token stop);
+  Task<Outcome> apply(const kube::Resource& resource, NamespacedName key, json::Value wanted, Applied& last,
+                      std::stop_token stop);
 
   kube::Client& kube_;
   Caches& caches_;
   std::function<void()> may_act_;
-  std::map<std::string, Applied> applied_;
+  struct Memory {
+    Applied applied = {};
+    bool busy = false;
+  };
+  std::map<std::string, Memory> memory_;
+  Bell done_;
 };
 
 }  // namespace bascule::op::reconcile

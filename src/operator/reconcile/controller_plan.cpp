@@ -10,6 +10,10 @@ namespace bascule::op::reconcile {
 
 namespace {
 
+// An installation makes a Controller, its NodeSets and its Accounting one after the other: a slurmctld that is started
+// between them is started twice.
+constexpr Duration kSettle = std::chrono::seconds(2);
+
 // What slurm.conf is made of, besides the Controller itself.
 struct Around {
   std::optional<Accounting> accounting = {};
@@ -61,9 +65,24 @@ void take_files(const Controller& controller, View& view, Plan& plan, Around& ar
   around.whole = around.whole && around.files.missing.empty() && around.files.faults.empty();
 }
 
+void take_time(const Controller& controller, View& view, Plan& plan, Around& around, WallTime now) {
+  if (view.find(kConfigMaps, names::config(controller.meta.name))) return;
+  std::optional<WallTime> newest = controller.meta.created;
+  const auto count = [&newest](const std::optional<WallTime>& created) {
+    if (created && (!newest || *created > *newest)) newest = created;
+  };
+  if (around.accounting) count(around.accounting->meta.created);
+  for (const NodeSet& set : around.node_sets) count(set.meta.created);
+  // A clock that is wrong must not hold it up for ever.
+  if (!newest || now < *newest - kSettle || now >= *newest + kSettle) return;
+  plan.wait("the objects of this cluster are still coming");
+  plan.wake = *newest + kSettle;
+  around.whole = false;
+}
+
 }  // namespace
 
-Plan plan_controller(const json::Value& object, View& view) {
+Plan plan_controller(const json::Value& object, View& view, WallTime now) {
   const Controller controller = read_controller(object);
   Plan plan;
   if (!controller.external) {
@@ -75,6 +94,7 @@ Plan plan_controller(const json::Value& object, View& view) {
   take_accounting(controller, view, plan, around);
   take_node_sets(controller, view, plan, around);
   take_files(controller, view, plan, around);
+  take_time(controller, view, plan, around, now);
   if (around.whole) {
     const ClusterView cluster{.controller = controller,
                               .accounting = around.accounting ? &*around.accounting : nullptr,

@@ -7,6 +7,26 @@ namespace bascule::op::reconcile {
 
 namespace {
 
+Task<std::optional<std::vector<std::string>>> answering(const SlurmClusters& clusters, NamespacedName controller,
+                                                        std::stop_token stop) {
+  const ClusterPtr cluster = clusters.find(controller);
+  if (!cluster) co_return std::nullopt;
+  try {
+    co_return co_await cluster->client().answering(stop);
+  } catch (const slurm::Error& error) {
+    log::limited(log::Level::kInfo, std::chrono::minutes(1), "which slurmctld serves is not known",
+                 {{"controller", controller.str()}, {"why", error}});
+  }
+  co_return std::nullopt;
+}
+
+ReconcileOptions with_clusters(ReconcileOptions options, const SlurmClusters& clusters) {
+  options.answering = [&clusters](NamespacedName controller, std::stop_token stop) {
+    return answering(clusters, std::move(controller), std::move(stop));
+  };
+  return options;
+}
+
 // Everything of one namespace, or of all: custom resources refer to each other within a namespace only.
 struct Domain {
   Domain(kube::Client& kube, const std::string& ns, const OperatorOptions& options, kube::EventRecorder& events,
@@ -31,7 +51,7 @@ struct Domain {
                    .propagated_conditions = options.propagated_conditions,
                    .workers = options.nodeset_workers,
                    .may_act = options.reconcile.may_act}),
-        reconcilers({kube, caches, events, metrics}, options.reconcile) {}
+        reconcilers({kube, caches, events, metrics}, with_clusters(options.reconcile, clusters)) {}
 
   Caches caches;
   SlurmClusters clusters;

@@ -63,7 +63,7 @@ struct Plan {
 };
 
 // All throw BadObject for what the object's owner has to mend.
-Plan plan_controller(const json::Value& object, View& view);
+Plan plan_controller(const json::Value& object, View& view, WallTime now);
 Plan plan_accounting(const json::Value& object, View& view);
 Plan plan_restapi(const json::Value& object, View& view);
 // `domain`: the cluster's DNS domain.
@@ -73,8 +73,7 @@ Plan plan_token(const json::Value& object, View& view, std::string_view id, Wall
 // What belongs to a NodeSet besides its pods: its sshd ConfigMap, and what all NodeSets of its Controller share.
 Plan plan_nodeset_files(const json::Value& object, View& view);
 
-// --- parts of the above
-// ------------------------------------------------------------------------------------------------
+// --- parts of the above --------------------------------------------------------------------------------------------
 
 // The bytes of a key of a Secret, or why there are none: a sentence that says in which field it is named.
 std::expected<std::string, std::string> secret_bytes(View& view, const KeyRef& ref, std::string_view field);

@@ -9,8 +9,10 @@
 
 #include "base/log.hpp"
 #include "net/http.hpp"
+#include "operator/api/derived.hpp"
 #include "operator/api/read.hpp"
 #include "operator/builders/loginset.hpp"
+#include "operator/reconcile/active_pod.hpp"
 #include "operator/reconcile/children.hpp"
 #include "operator/reconcile/conditions.hpp"
 #include "operator/reconcile/resources.hpp"
@@ -130,8 +132,7 @@ struct Reconcilers::Impl {
     if (options.may_act && !options.may_act()) throw std::runtime_error("this process does not lead any longer");
   }
 
-  // --- what wakes whom
-  // -------------------------------------------------------------------------------------------------
+  // --- what wakes whom ---------------------------------------------------------------------------------------------
 
   void wake(const std::string& thing) {
     for (const std::string& reader : watchers.of(thing)) {
@@ -151,18 +152,18 @@ struct Reconcilers::Impl {
     for (std::size_t i = 0; i < kKinds.size(); ++i) {
       if (kKinds[i].resource == &resource) queues[i]->add(key.str());
     }
+    if (!after) children.forget(resource, key);
     wake(thing_of(resource, key));
     if (!node_set) return;
     if (before) wake(node_sets_thing(controller_of_node_set(*before)));
     if (after) wake(node_sets_thing(controller_of_node_set(*after)));
   }
 
-  // --- one object
-  // ------------------------------------------------------------------------------------------------------
+  // --- one object --------------------------------------------------------------------------------------------------
 
   Plan plan_of(const Kind& kind, const kube::DynamicObject& object, View& view) {
     try {
-      if (kind.resource == &kControllers) return plan_controller(object.value, view);
+      if (kind.resource == &kControllers) return plan_controller(object.value, view, loop.wall());
       if (kind.resource == &kAccountings) return plan_accounting(object.value, view);
       if (kind.resource == &kRestApis) return plan_restapi(object.value, view);
       if (kind.resource == &kLoginSets) return plan_loginset(object.value, view, options.domain);
@@ -193,13 +194,16 @@ struct Reconcilers::Impl {
     std::exception_ptr failure;
     if (plan.needs_host_keys) co_await make_host_keys(object, reader, plan, failure, stop);
     co_await make_children(object, kind, reader, plan, failure, stop);
+    std::optional<Duration> again;
+    if (kind.resource == &kControllers) again = co_await mark_active(object, stop);
     watchers.finish(reader);
     if (stop.stop_requested()) co_return runtime::Result{};
     tell(kind, *object, reader, plan);
     if (kind.status) co_await write_status(object, kind, reader, plan, stop);
     if (failure) std::rethrow_exception(failure);
     runtime::Result result;
-    if (plan.wake) result.requeue_after = std::max<Duration>(*plan.wake - loop.wall(), 1s);
+    if (plan.wake) result.requeue_after = std::max<Duration>(*plan.wake - loop.wall(), 100ms);
+    if (again) result.requeue_after = std::min(result.requeue_after.value_or(*again), *again);
     co_return result;
   }
 
@@ -294,8 +298,57 @@ struct Reconcilers::Impl {
     (void)reader;
   }
 
-  // --- what people see
-  // -------------------------------------------------------------------------------------------------
+  // The label by which the Service finds the slurmctld that serves. How soon to look again; nullopt: when woken.
+  Task<std::optional<Duration>> mark_active(ObjectPtr object, std::stop_token stop) {
+    constexpr Duration kLookAgain = 10s;
+    std::optional<Controller> controller;
+    try {
+      controller = read_controller(object->value);
+    } catch (const BadObject&) {
+      co_return std::nullopt;
+    }
+    if (controller->external) co_return std::nullopt;
+    const std::int64_t count = replicas(*controller);
+    std::optional<std::vector<std::string>> answering;
+    if (count > 1 && options.answering) answering = co_await options.answering(object->meta.key, stop);
+    try {
+      std::vector<CtldPod> pods;
+      for (std::int64_t i = 0; i < count; ++i) {
+        auto pod = co_await find_pod({object->meta.key.ns, names::controller_pod(controller->meta.name, i)}, stop);
+        if (pod) pods.push_back(*std::move(pod));
+      }
+      for (const LabelChange& change : plan_active_label(*controller, pods, answering)) {
+        co_await label(object->meta.key.ns, change, stop);
+      }
+    } catch (const kube::Error& error) {
+      log::limited(log::Level::kWarning, 10s, "the slurmctld that serves cannot be labelled",
+                   {{"controller", object->meta.key.str()}, {"why", error}});
+      co_return kLookAgain;
+    }
+    if (count > 1) co_return kLookAgain;
+    co_return std::nullopt;
+  }
+
+  Task<std::optional<CtldPod>> find_pod(NamespacedName key, std::stop_token stop) {
+    try {
+      const json::Value pod = co_await parts.kube.get(kube::resources::kPods, key, {}, stop);
+      co_return CtldPod{key.name, std::string(json::string_at(pod, {"metadata", "uid"})),
+                        json::string_at(pod, {"metadata", "labels", names::kActive}) == "true"};
+    } catch (const kube::NotFound&) {
+    }
+    co_return std::nullopt;
+  }
+
+  Task<> label(std::string ns, LabelChange change, std::stop_token stop) {
+    require_turn();
+    json::Object labels{{names::kActive, change.active ? json::Value("true") : json::Value(nullptr)}};
+    json::Value patch = json::Object{{"metadata", json::Object{{"uid", change.uid}, {"labels", std::move(labels)}}}};
+    co_await parts.kube.patch(kube::resources::kPods, {std::move(ns), change.pod}, kube::PatchType::kMerge,
+                              std::move(patch), {}, {.field_manager = std::string(kFieldManager)}, stop);
+    log::info(change.active ? "slurmctld serves" : "slurmctld no longer serves", {{"pod", change.pod}});
+  }
+
+  // --- what people see ---------------------------------------------------------------------------------------------
 
   void event(const Kind& kind, const kube::DynamicObject& object, kube::EventType type, std::string_view reason,
              std::string_view action, std::string note) {

@@ -24,6 +24,9 @@ struct ReconcileOptions {
   std::size_t token_workers = 4;
   // Asked before every write; nullptr: always.
   std::function<bool()> may_act = nullptr;
+  // Host names of the slurmctlds of a Controller that answer; nullopt: not known. nullptr: never known.
+  std::function<Task<std::optional<std::vector<std::string>>>(NamespacedName controller, std::stop_token stop)>
+      answering = nullptr;
   // The six files of builders/ssh_keys.hpp. Takes a second or more of one processor, hence not done here.
   std::function<Task<std::map<std::string, std::string>>()> make_host_keys;
 };

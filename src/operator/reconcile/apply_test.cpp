@@ -1,0 +1,170 @@
+#include "operator/reconcile/apply.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "json/patch.hpp"
+#include "json/yaml.hpp"
+
+namespace bascule::op::reconcile {
+namespace {
+
+json::Value yaml(std::string_view text) {
+  return json::parse_yaml(text);
+}
+
+const char* const kWanted = R"(
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: x, namespace: n, ownerReferences: [{kind: Controller, name: c, uid: u1, controller: true}]}
+spec:
+  serviceName: x-internal
+  template: {spec: {containers: [{name: a, resources: {limits: {cpu: 1000m}}, env: [{name: E, value: ""}]}]}}
+)";
+
+// As the API server keeps it.
+json::Value live_of(const json::Value& wanted) {
+  json::Value live = wanted;
+  for (const char* key : {"apiVersion", "kind"}) live.get_object().erase(key);  // as items of a list come
+  json::at_or_create(live, {"metadata", "resourceVersion"}) = "7";
+  json::at_or_create(live, {"metadata", "uid"}) = "live-uid";
+  json::at_or_create(live, {"spec", "podManagementPolicy"}) = "OrderedReady";
+  json::at_or_create(live, {"status", "replicas"}) = 1;
+  return live;
+}
+
+TEST(Judge, NothingIsWrittenAtRest) {
+  const json::Value wanted = stamped(yaml(kWanted));
+  const json::Value live = live_of(wanted);
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kKeep);
+  EXPECT_EQ(judge(wanted, nullptr, {}), Verdict::kCreate);
+}
+
+TEST(Judge, AFieldNoLongerWantedIsNoticed) {
+  const json::Value before = stamped(yaml(kWanted));
+  json::Value less = yaml(kWanted);
+  less.at("spec").get_object().erase("template");
+  const json::Value live = live_of(before);
+  EXPECT_EQ(judge(stamped(less), &live, {}), Verdict::kApply) << "all it says is so, but it says less than before";
+}
+
+TEST(Judge, WhatOthersChangeOfOursIsPutBack) {
+  const json::Value wanted = stamped(yaml(kWanted));
+  json::Value live = live_of(wanted);
+  json::at_or_create(live, {"metadata", "labels", "theirs"}) = "x";
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kKeep) << "what they add stays";
+  live.at("spec").at("template").at("spec").at("containers").get_array()[0].get_object()["resources"] =
+      yaml("{limits: {cpu: 2}}");
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kApply);
+}
+
+TEST(Judge, WhatTheServerMadeOfItIsNoChange) {
+  const json::Value wanted = stamped(yaml(kWanted));
+  json::Value live = live_of(wanted);
+  live.at("spec").get_object()["template"] = yaml("{spec: {containers: [{name: a, image: normalised}]}}");
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kApply);
+  Applied last{.stamp = std::string(json::string_at(wanted, {"metadata", "annotations", kStamp})),
+               .before = "6",
+               .digest = digest_of(live)};
+  json::at_or_create(live, {"status", "replicas"}) = 3;
+  json::at_or_create(live, {"metadata", "resourceVersion"}) = "9";
+  EXPECT_EQ(judge(wanted, &live, last), Verdict::kKeep);
+  json::at_or_create(live, {"spec", "template", "spec", "hostNetwork"}) = true;
+  EXPECT_EQ(judge(wanted, &live, last), Verdict::kApply);
+}
+
+TEST(Judge, ACacheBehindOurOwnWriteIsNoReasonToWriteAgain) {
+  const json::Value wanted = stamped(yaml(kWanted));
+  json::Value other = yaml(kWanted);
+  other.at("spec").get_object()["replicas"] = 2;
+  const json::Value live = live_of(stamped(other));
+  const Applied last{
+      .stamp = std::string(json::string_at(wanted, {"metadata", "annotations", kStamp})), .before = "7", .digest = "d"};
+  EXPECT_EQ(judge(wanted, &live, last), Verdict::kKeep);
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kApply);
+}
+
+TEST(Judge, NeverTakesOverAndNeverTouchesWhatGoes) {
+  const json::Value wanted = stamped(yaml(kWanted));
+  json::Value live = live_of(wanted);
+  live.at("metadata").get_object()["ownerReferences"] =
+      yaml("[{kind: Controller, name: other, uid: u2, controller: true}]");
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kForeign);
+  live.at("metadata").get_object().erase("ownerReferences");
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kForeign);
+  live.at("metadata").get_object()["deletionTimestamp"] = "2026-11-28T00:00:00Z";
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kGoing);
+}
+
+TEST(Judge, SharedChildrenAreOursByTheKindOfTheirOwners) {
+  const json::Value wanted = stamped(yaml(R"(
+{kind: Service, metadata: {name: w, ownerReferences: [{apiVersion: slinky.slurm.net/v1beta1, kind: NodeSet, uid: a}]}})"));
+  json::Value live = live_of(wanted);
+  live.at("metadata").get_object()["ownerReferences"] =
+      yaml("[{apiVersion: slinky.slurm.net/v1beta1, kind: NodeSet, uid: gone}]");
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kApply);
+  live.at("metadata").get_object()["ownerReferences"] = yaml("[{apiVersion: v1, kind: ConfigMap, uid: a}]");
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kForeign);
+}
+
+TEST(Judge, AnotherServiceNameMakesAStatefulSetAnew) {  // W42
+  const json::Value wanted = stamped(yaml(kWanted));
+  json::Value live = live_of(wanted);
+  live.at("spec").get_object()["serviceName"] = "x";
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kRecreate);
+}
+
+TEST(Judge, AnImmutableSecretIsMadeAnewToChange) {  // W33
+  const char* const text = R"(
+{kind: Secret, immutable: false, data: {k: QQ==}, metadata: {name: s, ownerReferences: [{uid: u, controller: true}]}})";
+  const json::Value wanted = stamped(yaml(text));
+  json::Value live = live_of(wanted);
+  live.get_object()["immutable"] = true;
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kRecreate);
+  json::Value frozen = yaml(text);
+  frozen.get_object()["immutable"] = true;
+  EXPECT_EQ(judge(stamped(frozen), &live, {}), Verdict::kApply) << "metadata may still be written";
+  live.get_object()["data"].get_object()["k"] = "Qg==";
+  EXPECT_EQ(judge(stamped(frozen), &live, {}), Verdict::kRecreate);
+}
+
+TEST(Covers, ListsByNameAndAmountsByValue) {
+  EXPECT_TRUE(covers(yaml("[{name: b, x: 1}, {name: a}]"), yaml("[{name: a}]")));
+  EXPECT_FALSE(covers(yaml("[{name: b}]"), yaml("[{name: a}]")));
+  EXPECT_TRUE(covers(yaml("{requests: {memory: 1Gi}}"), yaml("{requests: {memory: 1024Mi}}")));
+  EXPECT_TRUE(covers(yaml("{limits: {cpu: '1'}}"), yaml("{limits: {cpu: 1}}")));
+  EXPECT_FALSE(covers(yaml("{data: {x: 1Gi}}"), yaml("{data: {x: 1024Mi}}"))) << "text is text";
+  EXPECT_TRUE(covers(yaml("{}"), yaml("{emptyDir: {}, args: [], value: ''}")));
+  EXPECT_FALSE(covers(yaml("{}"), yaml("{replicas: 0}")));
+  EXPECT_FALSE(covers(yaml("{a: [1, 2]}"), yaml("{a: [2, 1]}")));
+}
+
+// Whatever somebody does to a child: after one application by the rules of the server it rests.
+TEST(Judge, ConvergesFromAnyChange) {
+  std::mt19937 random(20261128);
+  const json::Value wanted = stamped(yaml(kWanted));
+  for (int i = 0; i < 500; ++i) {
+    json::Value live = live_of(wanted);
+    json::Object& spec = live.at("spec").get_object();
+    switch (random() % 4) {
+      case 0:
+        spec.erase("template");
+        break;
+      case 1:
+        spec["template"] = random() % 2 ? json::Value(7) : json::Value(json::Object());
+        break;
+      case 2:
+        live.at("metadata").at("annotations").get_object()[kStamp] = std::to_string(random());
+        break;
+      default:
+        spec["extra"] = random() % 3;
+        break;
+    }
+    if (judge(wanted, &live, {}) == Verdict::kApply) json::apply_merge(live, wanted);
+    EXPECT_EQ(judge(wanted, &live, {}), Verdict::kKeep) << json::dump(live);
+  }
+}
+
+}  // namespace
+}  // namespace bascule::op::reconcile

@@ -1,0 +1,348 @@
+// The operator as a whole process between a fake API server and a fake slurmrestd, in simulated time, killed at seeded
+// moments while custom resources come and change. After every storm all children are as they are when nothing happens
+// on the way, keys made once are as they were first made, and at rest nothing is written.
+#include "operator/reconcile/operator.hpp"
+
+#include <random>
+
+#include "net/loopback.hpp"
+#include "operator/builders/ssh_keys.hpp"
+#include "operator/reconcile/apply.hpp"
+#include "operator/reconcile/test_view.hpp"
+#include "testing/fake_api.hpp"
+#include "testing/fake_cluster.hpp"
+#include "testing/fake_slurm.hpp"
+#include "testing/process.hpp"
+#include "testing/run.hpp"
+
+namespace bascule::op::reconcile::test {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using testing::SimEnvironment;
+
+Task<StringMap> quick_host_keys(int& made) {
+  StringMap keys;
+  for (const std::string_view file : kHostKeyFiles) keys[std::string(file)] = "key " + std::to_string(made);
+  ++made;
+  co_return keys;
+}
+
+struct World {
+  explicit World(std::uint64_t seed, std::vector<std::string> namespaces = {})
+      : api(loop, {.seed = seed}),
+        cluster(api),
+        slurm(loop),
+        to_api(net::make_loopback(loop, api.handler())),
+        to_rest(net::make_loopback(loop, slurm.handler())),
+        network(loop, {.seed = seed}),
+        process(loop, network, [this, namespaces](SimEnvironment& self, std::stop_token stop) {
+          return live(self, namespaces, std::move(stop));
+        }) {
+    for (const kube::Resource* resource :
+         {&kControllers, &kAccountings, &kRestApis, &kLoginSets, &kNodeSets, &kTokens}) {
+      api.add_resource(*resource, true, true);
+    }
+    api.create(kSecrets, secret("auth", "slurm.key", "auth-key"));
+    api.create(kSecrets, secret("jwt", "jwt.key", "jwt-key"));
+    api.create(kSecrets, secret("db", "password", "password"));
+    api.create(kSecrets, secret("sssd", "sssd.conf", "[sssd]"));
+    cluster.start();
+  }
+  ~World() {
+    process.kill();
+    testing::run(loop, cluster.stop());
+  }
+
+  Task<> live(SimEnvironment& self, std::vector<std::string> namespaces, std::stop_token stop) {
+    const auto way = self.network.connect(self.loop, *to_api);
+    kube::Client client(self.loop, *way, {});
+    OperatorOptions options;
+    options.namespaces = std::move(namespaces);
+    options.instance = "sim";
+    options.reconcile.make_host_keys = [this] { return quick_host_keys(host_keys_made); };
+    options.connect = [this, &self](const std::string&) { return self.network.connect(self.loop, *to_rest); };
+    Operator work(client, std::move(options), nullptr);
+    co_await work.run(stop);
+  }
+
+  void add(const kube::Resource& resource, std::string_view name, std::string_view spec,
+           std::string_view ns = "slurm") {
+    api.create(resource, json::Object{{"apiVersion", resource.api_version()},
+                                      {"kind", resource.kind},
+                                      {"metadata", json::Object{{"name", name}, {"namespace", ns}}},
+                                      {"spec", json::parse_yaml(spec)}});
+  }
+  void patch(const kube::Resource& resource, const std::string& name, std::string_view change) {
+    api.patch(resource, {"slurm", name}, json::parse_yaml(change));
+  }
+  // Controllers of workloads: pods are as wanted at once.
+  void run_workloads() {
+    for (const kube::Resource* resource : {&kStatefulSets, &kDeployments}) {
+      for (const json::Value& one : api.list(*resource)) {
+        const std::int64_t replicas = json::int_at(one, {"spec", "replicas"}).value_or(1);
+        const std::int64_t generation = json::int_at(one, {"metadata", "generation"}).value_or(0);
+        const json::Value status = json::Object{{"status", json::Object{{"observedGeneration", generation},
+                                                                        {"replicas", replicas},
+                                                                        {"readyReplicas", replicas},
+                                                                        {"updatedReplicas", replicas}}}};
+        api.patch(*resource,
+                  {std::string(json::string_at(one, {"metadata", "namespace"})),
+                   std::string(json::string_at(one, {"metadata", "name"}))},
+                  status, "status");
+      }
+    }
+  }
+  void settle(Duration time = 30s) {
+    for (Duration done{}; done < time; done += 1s) {
+      loop.advance(1s);
+      run_workloads();
+    }
+  }
+  json::Value get(const kube::Resource& resource, const std::string& name) {
+    return api.get(resource, {"slurm", name}).value_or(json::Value());
+  }
+  std::string ready(const kube::Resource& resource, const std::string& name) {
+    const json::Value object = get(resource, name);
+    const json::Array* conditions = json::array_at(object, {"status", "conditions"});
+    if (!conditions) return "no conditions";
+    const json::Value& first = conditions->at(0);
+    return std::string(json::string_at(first, {"status"})) + " " + std::string(json::string_at(first, {"message"}));
+  }
+  std::string events() {
+    std::string out;
+    for (const json::Value& event : api.list(kube::resources::kEvents)) {
+      out +=
+          std::string(json::string_at(event, {"reason"})) + ": " + std::string(json::string_at(event, {"note"})) + "\n";
+    }
+    return out;
+  }
+  void whole_cluster() {
+    add(kAccountings, "slurm", kAccounting);
+    add(kControllers, "slurm",
+        R"({slurmKeyRef: {name: auth, key: slurm.key}, jwtKeyRef: {name: jwt, key: jwt.key},
+            slurmctld: {image: slurmctld}, logfile: {image: alpine}, accountingRef: {name: slurm}})");
+    add(kRestApis, "slurm", kRestApi);
+    add(kLoginSets, "login", kLoginSet);
+    add(kTokens, "ada", "{jwtKeyRef: {name: jwt, key: jwt.key}, username: ada, lifetime: 1000h}");
+  }
+  // Children as far as a person would compare them.
+  std::map<std::string, std::string> children() {
+    std::map<std::string, std::string> out;
+    for (const kube::Resource* resource : {&kServices, &kConfigMaps, &kStatefulSets, &kDeployments, &kBudgets}) {
+      for (const json::Value& one : api.list(*resource)) {
+        out[resource->kind + " " + std::string(json::string_at(one, {"metadata", "name"}))] =
+            std::string(json::string_at(one, {"metadata", "annotations", kStamp}));
+      }
+    }
+    return out;
+  }
+
+  ManualLoop loop;
+  testing::FakeApi api;
+  testing::FakeCluster cluster;
+  testing::FakeSlurm slurm;
+  std::unique_ptr<net::Transport> to_api, to_rest;
+  testing::SimNetwork network;
+  int host_keys_made = 0;
+  testing::SimProcess process;
+};
+
+TEST(OperatorSim, AWholeClusterComesUpInAnyOrderAndRests) {
+  World w(1);
+  w.process.start();
+  w.add(kRestApis, "slurm", kRestApi);
+  w.add(kLoginSets, "login", kLoginSet);
+  w.settle(5s);
+  EXPECT_THAT(w.ready(kRestApis, "slurm"), HasSubstr("False Controller slurm, named in spec.controllerRef, does not"));
+  EXPECT_THAT(w.events(), HasSubstr("ControllerRefFailed: Controller slurm"));
+  w.api.remove(kRestApis, {"slurm", "slurm"});
+  w.api.remove(kLoginSets, {"slurm", "login"});
+  w.settle(2s);
+  w.whole_cluster();
+  w.settle();
+  for (const kube::Resource* resource : {&kControllers, &kAccountings, &kRestApis}) {
+    EXPECT_EQ(w.ready(*resource, "slurm"), "True ") << resource->kind;
+  }
+  EXPECT_EQ(w.ready(kLoginSets, "login"), "True ");
+  EXPECT_EQ(w.ready(kTokens, "ada"), "True ");
+  EXPECT_EQ(json::int_at(w.get(kLoginSets, "login"), {"status", "replicas"}), 1);
+  EXPECT_THAT(w.events(), HasSubstr("CreateSucceeded: created StatefulSet slurm-controller"));
+  EXPECT_THAT(std::string(json::string_at(w.get(kConfigMaps, "slurm-config"), {"data", "slurm.conf"})),
+              HasSubstr("AccountingStorageHost=slurm-accounting"));
+  w.loop.advance(1min);
+  w.api.reset_counts();
+  w.loop.advance(10min);
+  EXPECT_EQ(w.api.write_calls(), 0u) << w.api.writes().back().body;
+  // Neither does another life find anything to write.
+  w.process.kill();
+  w.process.start();
+  w.loop.advance(10min);
+  EXPECT_EQ(w.api.write_calls(), 0u) << w.api.writes().back().body;
+}
+
+TEST(OperatorSim, ChangesAreFollowed) {
+  World w(2);
+  w.process.start();
+  w.whole_cluster();
+  w.settle();
+  const std::string rest = json::dump(*json::find(w.get(kDeployments, "slurm-restapi"), {"spec", "template"}));
+  w.api.patch(kSecrets, {"slurm", "auth"},
+              json::Object{{"data", json::Object{{"slurm.key", base64_encode("rotated")}}}});
+  w.add(kNodeSets, "gpu",
+        "{controllerRef: {name: slurm}, slurmd: {image: slurmd}, replicas: 0, partition: "
+        "{enabled: true}, ssh: {enabled: true}}");
+  w.settle();
+  EXPECT_NE(json::dump(*json::find(w.get(kDeployments, "slurm-restapi"), {"spec", "template"})), rest);
+  EXPECT_THAT(std::string(json::string_at(w.get(kConfigMaps, "slurm-config"), {"data", "slurm.conf"})),
+              HasSubstr("PartitionName=gpu"));
+  EXPECT_FALSE(w.get(kServices, "slurm-workers-slurm").is_null());
+  EXPECT_FALSE(w.get(kBudgets, "slurm-workers-pdb-slurm").is_null());
+  EXPECT_FALSE(w.get(kConfigMaps, "gpu-ssh-config").is_null());
+  w.patch(kNodeSets, "gpu", "{spec: {ssh: {enabled: false}}}");
+  w.settle(5s);
+  EXPECT_TRUE(w.get(kConfigMaps, "gpu-ssh-config").is_null()) << "no longer wanted";
+  // What somebody changes of ours is put back, what they add stays.
+  w.patch(kServices, "slurm-restapi", "{metadata: {annotations: {mine: x}}, spec: {selector: {mine: y}}}");
+  w.patch(kServices, "slurm-restapi", "{spec: {selector: {app.kubernetes.io/name: z}}}");
+  w.settle(5s);
+  const json::Value service = w.get(kServices, "slurm-restapi");
+  EXPECT_EQ(json::string_at(service, {"spec", "selector", "app.kubernetes.io/name"}), "slurmrestd");
+  EXPECT_EQ(json::string_at(service, {"metadata", "annotations", "mine"}), "x");
+  w.api.remove(kStatefulSets, {"slurm", "slurm-controller"});
+  w.settle(5s);
+  EXPECT_FALSE(w.get(kStatefulSets, "slurm-controller").is_null());
+}
+
+TEST(OperatorSim, ABadObjectSaysSoAndLosesNothing) {
+  World w(3);
+  w.process.start();
+  w.whole_cluster();
+  w.settle();
+  const auto before = w.children();
+  w.patch(kControllers, "slurm", "{spec: {ha: {enabled: perhaps}}}");
+  w.settle();
+  EXPECT_THAT(w.ready(kControllers, "slurm"), HasSubstr("False Controller slurm/slurm: spec.ha.enabled"));
+  EXPECT_THAT(w.events(), HasSubstr("SyncFailed: Controller slurm/slurm: spec.ha.enabled"));
+  EXPECT_EQ(w.children(), before);
+  w.patch(kControllers, "slurm", "{spec: {ha: null}}");
+  w.settle();
+  EXPECT_EQ(w.ready(kControllers, "slurm"), "True ");
+}
+
+TEST(OperatorSim, NothingOfSomebodyElseIsTakenOver) {
+  World w(4);
+  json::Value theirs = config_map("slurm-config", {{"mine", "1"}});
+  w.api.create(kConfigMaps, theirs);
+  w.api.create(kStatefulSets,
+               json::Object{{"apiVersion", "apps/v1"},
+                            {"kind", "StatefulSet"},
+                            {"metadata", json::Object{{"name", "slurm-controller"}, {"namespace", "slurm"}}},
+                            {"spec", json::Object{{"replicas", 7}}}});
+  w.process.start();
+  w.whole_cluster();
+  w.settle();
+  EXPECT_EQ(json::string_at(w.get(kConfigMaps, "slurm-config"), {"data", "mine"}), "1");
+  EXPECT_EQ(json::string_at(w.get(kConfigMaps, "slurm-config"), {"data", "slurm.conf"}), "");
+  EXPECT_EQ(json::int_at(w.get(kStatefulSets, "slurm-controller"), {"spec", "replicas"}), 7);
+  EXPECT_THAT(w.ready(kControllers, "slurm"), HasSubstr("StatefulSet slurm-controller is there already"));
+  EXPECT_THAT(w.events(), HasSubstr("SyncFailed: ConfigMap slurm-config is there already"));
+  w.api.remove(kConfigMaps, {"slurm", "slurm-config"});
+  w.api.remove(kStatefulSets, {"slurm", "slurm-controller"});
+  w.settle();
+  EXPECT_FALSE(w.get(kConfigMaps, "slurm-config").is_null());
+}
+
+TEST(OperatorSim, AnObjectThatGoesMakesNoChildren) {
+  World w(5);
+  w.process.start();
+  w.whole_cluster();
+  w.settle();
+  w.api.patch(kControllers, {"slurm", "slurm"},
+              json::Object{{"metadata", json::Object{{"finalizers", json::Array{"test/hold"}}}}});
+  w.api.remove(kControllers, {"slurm", "slurm"});
+  w.settle(1s);
+  w.api.remove(kStatefulSets, {"slurm", "slurm-controller"});
+  w.settle(10s);
+  EXPECT_TRUE(w.get(kStatefulSets, "slurm-controller").is_null());
+}
+
+TEST(OperatorSim, OnlyTheNamespacesItIsToldOf) {
+  World w(6, {"slurm", "other"});
+  for (const char* ns : {"other", "third"}) {
+    json::Value key = secret("jwt", "jwt.key", "k");
+    json::at_or_create(key, {"metadata", "namespace"}) = ns;
+    w.api.create(kSecrets, key);
+    w.add(kTokens, "ada", kToken, ns);
+  }
+  w.add(kTokens, "ada", kToken);
+  w.process.start();
+  w.settle(10s);
+  EXPECT_TRUE(w.api.get(kSecrets, {"slurm", "ada-jwt-ada"}));
+  EXPECT_TRUE(w.api.get(kSecrets, {"other", "ada-jwt-ada"}));
+  EXPECT_FALSE(w.api.get(kSecrets, {"third", "ada-jwt-ada"}));
+}
+
+TEST(OperatorSim, TokensAreRenewed) {
+  World w(7);
+  w.process.start();
+  w.add(kTokens, "ada", kToken);
+  w.settle(5s);
+  const json::Value first = w.get(kSecrets, "ada-jwt-ada");
+  ASSERT_FALSE(first.is_null());
+  w.api.reset_counts();
+  w.loop.advance(7min);
+  EXPECT_EQ(w.api.write_calls(), 0u);
+  w.loop.advance(2min);
+  EXPECT_NE(*json::find(w.get(kSecrets, "ada-jwt-ada"), {"data"}), *json::find(first, {"data"}));
+  // Not refreshed any longer: the Secret is made anew as one that cannot change.
+  w.patch(kTokens, "ada", "{spec: {refresh: false}}");
+  w.settle(5s);
+  EXPECT_TRUE(json::bool_at(w.get(kSecrets, "ada-jwt-ada"), {"immutable"}));
+  w.patch(kTokens, "ada", "{spec: {refresh: true}}");
+  w.settle(5s);
+  EXPECT_FALSE(json::bool_at(w.get(kSecrets, "ada-jwt-ada"), {"immutable"})) << "W33";
+}
+
+TEST(OperatorSim, KilledAtAnyMomentItConverges) {
+  World calm(8);
+  calm.process.start();
+  calm.whole_cluster();
+  calm.settle();
+  const auto wanted = calm.children();
+  for (std::uint64_t seed = 100; seed < 110; ++seed) {
+    SCOPED_TRACE(seed);
+    World w(seed);
+    std::mt19937_64 random(seed);
+    std::string host_keys;
+    w.process.start();
+    w.process.kill_after(random() % 400);
+    w.whole_cluster();
+    for (int life = 0; life < 6; ++life) {
+      w.loop.advance(std::chrono::milliseconds(random() % 3000));
+      w.run_workloads();
+      const json::Value keys = w.get(kSecrets, "login-ssh-host-keys");
+      if (!keys.is_null()) {
+        const std::string now = json::dump(*json::find(keys, {"data"}));
+        if (host_keys.empty()) host_keys = now;
+        EXPECT_EQ(now, host_keys) << "host keys are made once";
+      }
+      if (w.process.running()) w.process.kill();
+      w.process.start();
+      if (life < 5) w.process.kill_after(random() % 400);
+    }
+    w.settle();
+    EXPECT_EQ(w.children().size(), wanted.size());
+    for (const auto& [name, stamp] : w.children()) EXPECT_TRUE(wanted.contains(name)) << name;
+    EXPECT_EQ(w.ready(kControllers, "slurm"), "True ");
+    EXPECT_EQ(w.ready(kLoginSets, "login"), "True ");
+    w.api.reset_counts();
+    w.loop.advance(5min);
+    EXPECT_EQ(w.api.write_calls(), 0u) << w.api.writes().back().body;
+  }
+}
+
+}  // namespace
+}  // namespace bascule::op::reconcile::test

@@ -1,0 +1,261 @@
+#include "operator/reconcile/plan.hpp"
+
+#include "operator/api/read.hpp"
+#include "operator/builders/token.hpp"
+#include "operator/reconcile/test_view.hpp"
+
+namespace bascule::op::reconcile::test {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+const WallTime kNow = std::chrono::sys_days(std::chrono::year(2026) / 11 / 28);
+
+std::string slurm_conf_of(const Plan& plan) {
+  return std::string(json::string_at(child(plan, "ConfigMap"), {"data", "slurm.conf"}));
+}
+
+TEST(ControllerPlan, MakesEverythingOnceItsSecretsAreThere) {
+  MapView view = whole_namespace();
+  const Plan plan = plan_controller(custom(kControllers, "slurm", kController), view, kNow);
+  EXPECT_THAT(children_of(plan), ElementsAre("Service slurm-controller-internal", "Service slurm-controller",
+                                             "ConfigMap slurm-config", "StatefulSet slurm-controller"));
+  EXPECT_THAT(plan.faults, IsEmpty());
+  EXPECT_THAT(waits_of(plan), ElementsAre("StatefulSet slurm-controller is not there yet"));
+}
+
+TEST(ControllerPlan, WithoutAKeyNoPodsAreMadeOrChanged) {
+  MapView view = whole_namespace();
+  view.drop(kSecrets, "jwt");
+  const Plan plan = plan_controller(custom(kControllers, "slurm", kController), view, kNow);
+  EXPECT_THAT(children_of(plan),
+              ElementsAre("Service slurm-controller-internal", "Service slurm-controller", "ConfigMap slurm-config"));
+  EXPECT_THAT(waits_of(plan), Contains("Secret jwt, named in spec.jwtKeyRef, does not exist"));
+  EXPECT_THAT(plan.unwanted, ::testing::SizeIs(1)) << "the ServiceMonitor alone";
+}
+
+TEST(ControllerPlan, AKeyChangedRollsThePods) {
+  MapView view = whole_namespace();
+  const json::Value object = custom(kControllers, "slurm", kController);
+  const json::Value before = child(plan_controller(object, view, kNow), "StatefulSet");
+  view.put(kSecrets, secret("auth", "slurm.key", "another"));
+  EXPECT_NE(before, child(plan_controller(object, view, kNow), "StatefulSet"));
+}
+
+TEST(ControllerPlan, AnAccountingThatIsNotThereKeepsTheConfigurationAsItIs) {
+  MapView view = whole_namespace();
+  const json::Value object = custom(kControllers, "slurm",
+                                    R"({slurmKeyRef: {name: auth, key: slurm.key}, jwtKeyRef: {name: jwt, key: jwt.key},
+                 slurmctld: {image: slurmctld}, logfile: {image: alpine}, accountingRef: {name: acct}})");
+  Plan plan = plan_controller(object, view, kNow);
+  EXPECT_THAT(children_of(plan), ElementsAre("Service slurm-controller-internal", "Service slurm-controller"));
+  EXPECT_THAT(waits_of(plan), Contains("Accounting acct, named in spec.accountingRef, does not exist"));
+  view.put(kAccountings, custom(kAccountings, "acct", kAccounting));
+  plan = plan_controller(object, view, kNow);
+  EXPECT_THAT(slurm_conf_of(plan), HasSubstr("AccountingStorageHost=acct-accounting"));
+}
+
+TEST(ControllerPlan, ANodeSetThatCannotBeReadTakesNoPartitionAway) {
+  MapView view = whole_namespace();
+  const json::Value object = custom(kControllers, "slurm", kController);
+  view.put(kNodeSets, custom(kNodeSets, "good", kNodeSet));
+  view.put(kNodeSets, custom(kNodeSets, "bad", "{controllerRef: {name: slurm}, replicas: many}"));
+  Plan plan = plan_controller(object, view, kNow);
+  EXPECT_THAT(slurm_conf_of(plan), HasSubstr("NodeSet=good")) << "a new cluster comes up without it";
+  view.put(kConfigMaps, config_map("slurm-config", {{"slurm.conf", "old"}}));
+  plan = plan_controller(object, view, kNow);
+  EXPECT_THAT(children_of(plan), Not(Contains("ConfigMap slurm-config")));
+  EXPECT_THAT(children_of(plan), Not(Contains("StatefulSet slurm-controller")));
+  EXPECT_THAT(waits_of(plan), Contains(HasSubstr("spec.replicas")));
+}
+
+TEST(ControllerPlan, FilesOfConfigMaps) {
+  MapView view = whole_namespace();
+  const json::Value object = custom(kControllers, "slurm",
+                                    R"({slurmKeyRef: {name: auth, key: slurm.key}, jwtKeyRef: {name: jwt, key: jwt.key},
+                 slurmctld: {image: slurmctld}, logfile: {image: alpine}, configFileRefs: [{name: files}]})");
+  EXPECT_THAT(children_of(plan_controller(object, view, kNow)), Not(Contains("ConfigMap slurm-config")));
+  view.put(kConfigMaps, config_map("files", {{"gres.conf", "Name=gpu"}}));
+  EXPECT_THAT(children_of(plan_controller(object, view, kNow)), Contains("ConfigMap slurm-config"));
+  view.put(kConfigMaps, config_map("files", {{"slurm.conf", "mine"}}));
+  const Plan plan = plan_controller(object, view, kNow);
+  EXPECT_THAT(children_of(plan), Not(Contains("ConfigMap slurm-config")));
+  ASSERT_THAT(plan.faults, ::testing::SizeIs(1));
+  EXPECT_EQ(plan.faults[0].reason, "ConfigFiles");
+}
+
+TEST(ControllerPlan, IsNotStartedWhileItsInstallationGoesOn) {
+  MapView view = whole_namespace();
+  json::Value object = custom(kControllers, "slurm", kController);
+  json::at_or_create(object, {"metadata", "creationTimestamp"}) = "2026-11-27T23:59:59Z";
+  Plan plan = plan_controller(object, view, kNow);
+  EXPECT_THAT(children_of(plan), Not(Contains("StatefulSet slurm-controller")));
+  EXPECT_EQ(plan.wake, kNow + 1s);
+  json::Value set = custom(kNodeSets, "a", kNodeSet);
+  json::at_or_create(set, {"metadata", "creationTimestamp"}) = "2026-11-28T00:00:01Z";
+  view.put(kNodeSets, set);
+  EXPECT_EQ(plan_controller(object, view, kNow + 1s).wake, kNow + 3s);
+  EXPECT_THAT(children_of(plan_controller(object, view, kNow + 3s)), Contains("StatefulSet slurm-controller"));
+  view.put(kConfigMaps, config_map("slurm-config", {{"slurm.conf", "x"}}));
+  EXPECT_THAT(children_of(plan_controller(object, view, kNow + 1s)), Contains("StatefulSet slurm-controller"))
+      << "one that runs follows at once";
+  EXPECT_THAT(children_of(plan_controller(object, view, kNow - 1h)), Contains("StatefulSet slurm-controller"));
+}
+
+TEST(ControllerPlan, AnExternalOneHasItsConfigurationOnly) {
+  MapView view = whole_namespace();
+  const Plan plan = plan_controller(custom(kControllers, "slurm",
+                                           "{slurmKeyRef: {name: auth, key: slurm.key}, jwtKeyRef: "
+                                           "{name: jwt, key: jwt.key}, external: true, externalConfig: "
+                                           "{host: ctl.example.com, port: 6817}}"),
+                                    view, kNow);
+  EXPECT_THAT(children_of(plan), ElementsAre("ConfigMap slurm-config"));
+  EXPECT_THAT(plan.waits, IsEmpty());
+}
+
+TEST(ControllerPlan, ABadObjectThrowsTheSentence) {
+  MapView view = whole_namespace();
+  EXPECT_THROW(plan_controller(custom(kControllers, "slurm", "{ha: {enabled: maybe}}"), view, kNow), BadObject);
+}
+
+TEST(AccountingPlan, FollowsThePassword) {
+  MapView view = whole_namespace();
+  const json::Value object = custom(kAccountings, "slurm", kAccounting);
+  const Plan plan = plan_accounting(object, view);
+  EXPECT_THAT(children_of(plan),
+              ElementsAre("Service slurm-accounting", "Secret slurm-accounting", "StatefulSet slurm-accounting"));
+  view.put(kSecrets, secret("db", "password", "another"));
+  EXPECT_NE(child(plan, "StatefulSet"), child(plan_accounting(object, view), "StatefulSet")) << "W34";
+  view.drop(kSecrets, "db");
+  EXPECT_THAT(children_of(plan_accounting(object, view)), ElementsAre("Service slurm-accounting"));
+  view.put(kSecrets, secret("db", "password", "a\nb"));
+  const Plan bad = plan_accounting(object, view);
+  ASSERT_THAT(bad.faults, ::testing::SizeIs(1));
+  EXPECT_THAT(bad.faults[0].sentence, Not(HasSubstr("a\nb")));
+}
+
+TEST(RestApiPlan, WaitsForControllerAndConfiguration) {
+  MapView view = whole_namespace();
+  const json::Value object = custom(kRestApis, "slurm", kRestApi);
+  view.drop(kControllers, "slurm");
+  Plan plan = plan_restapi(object, view);
+  EXPECT_THAT(children_of(plan), ElementsAre("Service slurm-restapi"));
+  EXPECT_EQ(plan.waits[0].event, "ControllerRefFailed");
+  view.put(kControllers, custom(kControllers, "slurm", kController));
+  plan = plan_restapi(object, view);
+  EXPECT_THAT(waits_of(plan), Contains("ConfigMap slurm-config of Controller slurm has no slurm.conf yet"));
+  view.put(kConfigMaps, config_map("slurm-config", {{"slurm.conf", "ClusterName=x"}}));
+  plan = plan_restapi(object, view);
+  EXPECT_THAT(children_of(plan), ElementsAre("Service slurm-restapi", "Deployment slurm-restapi"));
+  EXPECT_EQ(plan.status.at("replicas"), 0);
+}
+
+TEST(LoginSetPlan, AsksForHostKeysOnceAndKeepsThoseThatAreThere) {
+  MapView view = whole_namespace();
+  const json::Value object = custom(kLoginSets, "login", kLoginSet);
+  Plan plan = plan_loginset(object, view, "cluster.local");
+  EXPECT_TRUE(plan.needs_host_keys);
+  EXPECT_THAT(children_of(plan), ElementsAre("Service login", "ConfigMap login-ssh-config"));
+  view.put(kSecrets, secret("login-ssh-host-keys", "ssh_host_rsa_key", "whoever made it"));
+  plan = plan_loginset(object, view, "cluster.local");
+  EXPECT_FALSE(plan.needs_host_keys) << "W35";
+  EXPECT_THAT(children_of(plan), ElementsAre("Service login", "ConfigMap login-ssh-config", "Deployment login"));
+  view.drop(kSecrets, "sssd");
+  EXPECT_THAT(children_of(plan_loginset(object, view, "cluster.local")), Not(Contains("Deployment login")));
+}
+
+TEST(NodeSetFilesPlan, SharesWithTheNodeSetsOfItsController) {
+  MapView view = whole_namespace();
+  view.put(kNodeSets, custom(kNodeSets, "a", kNodeSet));
+  view.put(kNodeSets, custom(kNodeSets, "b", kNodeSet));
+  const Plan plan = plan_nodeset_files(custom(kNodeSets, "a", kNodeSet), view);
+  EXPECT_THAT(children_of(plan), ElementsAre("ConfigMap a-ssh-config", "Service slurm-workers-slurm",
+                                             "PodDisruptionBudget slurm-workers-pdb-slurm"));
+  EXPECT_EQ(json::array_at(child(plan, "Service"), {"metadata", "ownerReferences"})->size(), 2u);
+  view.put(kNodeSets, custom(kNodeSets, "b", "{controllerRef: {name: slurm}, replicas: many}"));
+  EXPECT_THAT(children_of(plan_nodeset_files(custom(kNodeSets, "a", kNodeSet), view)),
+              ElementsAre("ConfigMap a-ssh-config"))
+      << "one that cannot be read loses nothing";
+}
+
+struct TokenPlan : ::testing::Test {
+  MapView view = whole_namespace();
+  WallTime now = std::chrono::sys_days(std::chrono::year(2026) / 11 / 28);
+  json::Value object = custom(kTokens, "ada", kToken);
+
+  std::string jwt(const Plan& plan) {
+    return *base64_decode(json::string_at(child(plan, "Secret"), {"data", "SLURM_JWT"}));
+  }
+  // As the cluster would have it then.
+  Plan make() {
+    Plan plan = plan_token(object, view, "id", now);
+    view.put(kSecrets, child(plan, "Secret"));
+    return plan;
+  }
+};
+
+TEST_F(TokenPlan, IsMadeKeptAndRenewedBeforeItEnds) {
+  const Plan first = make();
+  EXPECT_EQ(first.wake, now + 8min) << "a fifth of its time is left then";
+  EXPECT_EQ(read_jwt("jwt-key", jwt(first))->user, "ada");
+  EXPECT_EQ(json::string_at(first.status, {"issuedAt"}), "2026-11-28T00:00:00Z");
+  now += 7min;
+  EXPECT_EQ(jwt(make()), jwt(first));
+  now += 1min;
+  const Plan renewed = make();
+  EXPECT_NE(jwt(renewed), jwt(first));
+  EXPECT_EQ(renewed.wake, now + 8min);
+}
+
+TEST_F(TokenPlan, FollowsAnotherKey) {  // W33
+  const Plan first = make();
+  view.put(kSecrets, secret("jwt", "jwt.key", "rotated"));
+  EXPECT_TRUE(read_jwt("rotated", jwt(make())));
+}
+
+TEST_F(TokenPlan, WithoutRefreshItStaysAndSaysThatItIsOver) {
+  object = custom(kTokens, "ada",
+                  "{jwtKeyRef: {name: jwt, key: jwt.key}, username: ada, lifetime: 10m, "
+                  "refresh: false}");
+  const Plan first = make();
+  EXPECT_EQ(first.wake, std::nullopt);
+  EXPECT_TRUE(json::bool_at(child(first, "Secret"), {"immutable"}));
+  now += 1h;
+  const Plan later = make();
+  EXPECT_EQ(jwt(later), jwt(first));
+  ASSERT_THAT(later.faults, ::testing::SizeIs(1));
+  EXPECT_EQ(later.faults[0].reason, "Expired");
+}
+
+TEST_F(TokenPlan, WaitsForTheKey) {
+  view.drop(kSecrets, "jwt");
+  const Plan plan = plan_token(object, view, "id", now);
+  EXPECT_THAT(plan.children, IsEmpty());
+  EXPECT_THAT(waits_of(plan), ElementsAre("Secret jwt, named in spec.jwtKeyRef, does not exist"));
+  view.put(kSecrets, secret("jwt", "jwt.key", ""));
+  EXPECT_EQ(plan_token(object, view, "id", now).faults.at(0).reason, "EmptyKey");
+}
+
+TEST(WorkloadWait, SaysHowFarItIs) {
+  const auto live = [](std::string_view status) {
+    return json::Value(json::Object{{"metadata", json::Object{{"generation", 2}}},
+                                    {"spec", json::Object{{"replicas", 2}}},
+                                    {"status", json::parse_yaml(status)}});
+  };
+  json::Value object = live("{observedGeneration: 1, readyReplicas: 2, updatedReplicas: 2}");
+  EXPECT_EQ(workload_wait(kStatefulSets, "x", &object), "StatefulSet x has changed, its pods follow");
+  object = live("{observedGeneration: 2, readyReplicas: 1, updatedReplicas: 2}");
+  EXPECT_EQ(workload_wait(kStatefulSets, "x", &object), "StatefulSet x: 1 of 2 pods are ready");
+  object = live("{observedGeneration: 2, readyReplicas: 2, updatedReplicas: 1}");
+  EXPECT_EQ(workload_wait(kStatefulSets, "x", &object), "StatefulSet x: 1 of 2 pods run its newest version");
+  object = live("{observedGeneration: 2, readyReplicas: 2, updatedReplicas: 2}");
+  EXPECT_EQ(workload_wait(kStatefulSets, "x", &object), std::nullopt);
+}
+
+}  // namespace
+}  // namespace bascule::op::reconcile::test
