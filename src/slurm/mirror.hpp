@@ -27,9 +27,10 @@ namespace bascule::slurm {
 
 struct MirrorOptions {
   Duration fast_interval = std::chrono::milliseconds(20);
-  Duration rest_interval = std::chrono::seconds(2);
+  // With the tables, both processes of the bridge together stay below 60 calls a minute.
+  Duration rest_interval = std::chrono::milliseconds(2800);
   Duration full_interval = std::chrono::seconds(10);  // at least; longer when the table is costly
-  Duration node_interval = std::chrono::seconds(15);
+  Duration node_interval = std::chrono::seconds(20);
   // How long slurmctld must answer without a pause before what its tables lack counts as absent.
   Duration settle = std::chrono::seconds(10);
   bool want_nodes = true;
