@@ -2,13 +2,18 @@
 
 say() { printf '%s %s\n' "$(date -u +%FT%TZ)" "$*" >&2; }
 
-# Runs a program for ever in the background: it is started again a second after it ended.
+# Runs a program for ever in the background: when it ends it is started again, after 1 s, then 2, 4 … up to 64 as long as
+# it does not last.
 keep() { # NAME COMMAND...
-  local name=$1
+  local name=$1 pause=1 began status
   shift
   while true; do
-    "$@" || say "$name ended with $?; started again in a second"
-    sleep 1
+    began=$SECONDS status=0
+    "$@" || status=$?
+    if [ $((SECONDS - began)) -ge 60 ]; then pause=1; fi
+    say "$name ended with $status; started again in $pause s"
+    sleep $pause
+    if [ $pause -lt 64 ]; then pause=$((pause * 2)); fi
   done &
 }
 

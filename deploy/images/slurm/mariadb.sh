@@ -10,4 +10,4 @@ CREATE DATABASE IF NOT EXISTS slurm_acct_db;
 CREATE USER IF NOT EXISTS 'slurm'@'%' IDENTIFIED BY '${MARIADB_PASSWORD:?}';
 GRANT ALL ON *.* TO 'slurm'@'%';
 S
-exec mariadbd --no-defaults --user=mysql --datadir=$data --bind-address=0.0.0.0 --init-file=/tmp/init.sql --innodb-buffer-pool-size=64M --innodb-lock-wait-timeout=900
+exec mariadbd --no-defaults --user=mysql --datadir=$data --bind-address=0.0.0.0 --init-file=/tmp/init.sql --innodb-buffer-pool-size=64M --innodb-lock-wait-timeout=900 --innodb-snapshot-isolation=OFF

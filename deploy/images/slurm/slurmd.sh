@@ -53,6 +53,8 @@ if [ -s /etc/ssh/sshd_config ] && grep -qs ' /etc/ssh/sshd_config ' /proc/self/m
   grep -q pam_slurm_adopt /etc/pam.d/sshd || printf '%s\n' "$adopt" >> /etc/pam.d/sshd
   keep sshd /usr/sbin/sshd -D -e
 fi
-mkdir -p /var/spool/slurmd
+# slurmd runs as root and uses these only when they are root's
+mkdir -p /var/spool/slurmd /run/slurm
+chown root:root /var/spool/slurmd /run/slurm
 # shellcheck disable=SC2086
 exec slurmd -D ${SLURMD_OPTIONS:-} "${arguments[@]}"

@@ -6,7 +6,7 @@
 namespace bascule::op::scripts {
 
 // SOCKET: path of a pipe that a daemon writes its log to; copied to our output for ever. A pipe that is there is kept:
-// the daemon may hold it open.
+// the daemon may hold it open. A shell heeds a signal while it waits, not while a program in its foreground runs.
 inline constexpr std::string_view kLogfile = R"sh(set -eu
 pipe="${SOCKET:-/tmp/logfile.log}"
 trap 'exit 0' TERM
@@ -17,7 +17,8 @@ if ! [ -p "$pipe" ]; then
   mkfifo -m 777 "$pipe"
 fi
 while true; do
-  cat "$pipe" || true
+  cat "$pipe" &
+  wait $! || true
   sleep 1
 done
 )sh";
