@@ -1,7 +1,7 @@
 # The targets people use. `make help` lists them.
 .DEFAULT_GOAL := build
 SHELL := /bin/bash
-.PHONY: help deps build test test-slow test-asan test-tsan lint tidy format bench bench-cluster oracle image images demo demo-down clean
+.PHONY: help deps build test test-slow test-asan test-tsan lint tidy format bench bench-cluster oracle image images demo demo-operator demo-down clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ images: ## images of Slurm for the operator, as build/image/slurm-26.05.tar
 
 demo: deps build ## a real cluster on this machine, the bridge, and a Job that Slurm places
 	@tools/demo
+
+demo-operator: deps build ## a Slurm cluster as pods, scaled and updated while jobs run
+	@tools/demo-operator
 
 demo-down: ## remove that cluster
 	@tools/demo down

@@ -87,18 +87,20 @@ up_node() { # INDEX
 # may die of "address already in use". It is started again, as a supervisor would.
 node_comes_up() { start "kubelet-$1"; node_is_ready "$1"; } # NAME
 
-# Images are kept by file name, so that nodes added later have them too.
+# Images are kept by file name, so that nodes added later have them too; but not those of one node alone (--to).
 cmd_load() {
   need_up
+  local to='n*' t s jobs=() rc=0
+  if [ "${1:-}" = --to ]; then to=${2:-}; shift 2 || die "--to which node?"; fi
   [ $# -gt 0 ] || die "load what? e.g. devcluster load build/image/bascule.tar"
-  local t s jobs=() rc=0
+  compgen -G "$RUN/$to/containerd.sock" >/dev/null || die "there is no node '$to'"
   mkdir -p "$STATE/images"
   for t in "$@"; do
     [ -f "$t" ] || die "there is no image archive $t"
-    cp --reflink=auto "$t" "$STATE/images/"
-    for s in "$RUN"/n*/containerd.sock; do [ ! -S "$s" ] || { import_image "$s" "$t" & jobs+=($!); }; done
+    [ "$to" != 'n*' ] || cp --reflink=auto "$t" "$STATE/images/"
+    for s in "$RUN"/$to/containerd.sock; do [ ! -S "$s" ] || { import_image "$s" "$t" & jobs+=($!); }; done
   done
   for s in "${jobs[@]}"; do wait "$s" || rc=1; done
   [ $rc = 0 ] || die "an image was not imported"
-  say "loaded $* into $(find "$RUN" -name containerd.sock | wc -l) nodes"
+  say "loaded $* into ${#jobs[@]} node(s)"
 }
