@@ -145,6 +145,7 @@ def dump(folder):
         "jobs.txt": [DEVCLUSTER, "slurmexec", "scontrol", "show", "job"],
         "slurm-nodes.txt": [DEVCLUSTER, "slurmexec", "scontrol", "show", "node"],
         "status.txt": [DEVCLUSTER, "status"],
+        "operator.yaml": [*kubectl, "get", "controllers,restapis,accountings,loginsets,nodesets", "-A", "-o", "yaml"],
     }
     for pod in bascule_pods:
         name = pod.removeprefix("pod/")

@@ -1,0 +1,236 @@
+"""The operator on the real cluster: a Slurm cluster as custom resources, real Slurm daemons in pods, on the node that is
+not the bridge's. No job is lost, whatever is done to its workers."""
+
+import json
+import os
+import pathlib
+import signal
+import time
+
+import pytest
+from kubernetes import client
+from kubernetes.client.rest import ApiException
+
+from conftest import DEVCLUSTER, ROOT, STATE, run, run_aloud
+from kube import absent_is_none
+from waiting import always, eventually
+
+NS = "slurm"
+GROUP = ("slinky.slurm.net", "v1beta1", NS)
+CPU, BATCH = "slurm-worker-cpu", "slurm-worker-batch"
+OPERATOR_REASON = "slurm-operator:"
+
+
+class SlurmCluster:
+    """The cluster that the charts made, seen from its login node and through the API server."""
+
+    def __init__(self, kube):
+        self.kube, self.custom = kube, client.CustomObjectsApi()
+
+    def on_login(self, *command, check=True):
+        return run(DEVCLUSTER, "run", "kubectl", "-n", NS, "exec", "deploy/slurm-login-slinky", "-c", "login", "--", *command, check=check)
+
+    def over_ssh(self, *command):
+        """As root of the login node, with the key that the chart was given."""
+        address = self.kube.core.read_namespaced_service("slurm-login-slinky", NS).spec.cluster_ip
+        return run("ssh", "-i", STATE / "login-key", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes",
+                   "-o", "ConnectTimeout=5", f"root@{address}", *command)
+
+    def kill_operator(self):
+        """SIGKILL to the process in the operator's pod; kubelet starts it again."""
+        pods = self.kube.core.list_namespaced_pod("slinky", label_selector="app.kubernetes.io/name=slurm-operator").items
+        uids = [p.metadata.uid for p in pods]
+        killed = 0
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if (process / "comm").read_text().strip() == "bascule" and any(u in (process / "cgroup").read_text() for u in uids):
+                    os.kill(int(process.name), signal.SIGKILL)
+                    killed += 1
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+        return killed
+
+    def sbatch(self, script, *options):
+        return int(self.on_login("sbatch", "--parsable", "-t", "5", "-o", "/tmp/%j.out", *options, "--wrap", script).split(";")[0])
+
+    def jobs(self):
+        """Job or array task id -> its record."""
+        found = json.loads(self.on_login("squeue", "--json", "-t", "all"))["jobs"]
+        return {j["job_id"]: j for j in found}
+
+    def state(self, job_id):
+        job = self.jobs().get(job_id)
+        return job["job_state"][0] if job else None
+
+    def nodes(self):
+        return {n["name"]: n for n in json.loads(self.on_login("scontrol", "show", "nodes", "--json"))["nodes"]}
+
+    def serving(self):
+        """Names of the workers that Slurm gives jobs to."""
+        bad = {"DOWN", "DRAIN", "NOT_RESPONDING", "UNKNOWN", "FAIL", "INVALID_REG"}
+        return sorted(n for n, record in self.nodes().items() if not bad & set(record["state"]))
+
+    def workers(self, nodeset=None):
+        found = self.kube.core.list_namespaced_pod(NS, label_selector="app.kubernetes.io/name=slurmd").items
+        return {p.metadata.name: p for p in found if nodeset is None or p.metadata.labels["app.kubernetes.io/instance"] == nodeset}
+
+    def nodeset(self, name):
+        return self.custom.get_namespaced_custom_object(*GROUP, "nodesets", name)
+
+    def patch(self, nodeset, body):
+        return self.custom.patch_namespaced_custom_object(*GROUP, "nodesets", nodeset, body)
+
+    def scale(self, nodeset, replicas):
+        self.custom.patch_namespaced_custom_object_scale(*GROUP, "nodesets", nodeset, {"spec": {"replicas": replicas}})
+
+    def settled(self, cpu=2, batch=1):
+        wanted = sorted([f"cpu-{i}" for i in range(cpu)] + [f"batch-{i}" for i in range(batch)])
+        pods = self.workers()
+        assert len(pods) == len(wanted), f"worker pods: {sorted(pods)}"
+        serving = self.serving()
+        assert len(serving) == len(wanted), f"serving in Slurm: {serving}"
+        for name, replicas in ((CPU, cpu), (BATCH, batch)):
+            status = self.nodeset(name).get("status", {})
+            assert status.get("readyReplicas") == replicas, f"{name}: {status}"
+            assert status.get("updatedReplicas") == replicas, f"{name}: {status}"
+        return True
+
+
+@pytest.fixture(scope="module")
+def installed_operator(request, cluster, kube):
+    """The charts slurm-operator-crds, slurm-operator and slurm with this tree's images, all ready."""
+    run_aloud(request, ROOT / "tools/demo-operator", "install", env=os.environ | {"DEMO_NODE": cluster.system_node})
+    yield SlurmCluster(kube)
+    run(DEVCLUSTER, "run", "helm", "uninstall", "--ignore-not-found", "-n", NS, "slurm")
+    run(DEVCLUSTER, "run", "helm", "uninstall", "-n", "slinky", "slurm-operator")
+    kube.core.delete_namespace(NS)
+
+
+@pytest.fixture
+def hpc(installed_operator):
+    """Each test begins with two workers cpu and one batch, all idle, and no job."""
+
+    def clean():
+        installed_operator.on_login("scancel", "-u", "root", check=False)
+        installed_operator.scale(CPU, 2)
+        eventually(installed_operator.settled, 120, "two workers cpu and one batch serve", every=0.5)
+
+    clean()
+    yield installed_operator
+    clean()
+
+
+def test_the_cluster_is_ready_and_accounted_for(hpc):
+    for plural, name in (("controllers", "slurm"), ("restapis", "slurm"), ("accountings", "slurm"), ("loginsets", "slurm-login-slinky")):
+        status = hpc.custom.get_namespaced_custom_object(*GROUP, plural, name).get("status", {})
+        ready = [c for c in status.get("conditions", []) if c["type"] == "Ready"]
+        assert not ready or ready[0]["status"] == "True", f"{plural}/{name}: {status}"
+    assert "slurm_slurm" in hpc.on_login("sacctmgr", "-n", "-P", "show", "cluster")
+    partitions = hpc.on_login("sinfo", "-h", "-t", "idle", "-o", "%R %D").split("\n")
+    assert {"cpu 2", "batch 1", "all 3"} <= set(partitions), partitions
+
+
+def test_a_job_of_the_login_node_runs_on_every_worker(hpc):
+    job = hpc.sbatch("srun -l hostname; sleep 1", "-p", "all", "-N3")
+    eventually(lambda: hpc.state(job) == "COMPLETED", 60, f"job {job} is done", every=0.5)
+    assert "COMPLETED" in eventually(lambda: hpc.on_login("sacct", "-n", "-X", "-j", str(job), "-o", "State"), 20, "slurmdbd knows the job", every=0.5)
+
+
+def test_users_log_in_by_ssh(hpc):
+    assert "cpu-" in hpc.over_ssh("srun", "-p", "cpu", "-n1", "-t", "1", "hostname")
+
+
+def test_scale_out_and_in_under_load(hpc):
+    """The third worker serves; then two of three have to go: those that work keep their jobs until these end."""
+    hpc.scale(CPU, 3)
+    eventually(lambda: hpc.settled(cpu=3), 90, "three workers cpu serve", every=0.5)
+    jobs = [hpc.sbatch("sleep 15", "-p", "cpu", "-N1", "--exclusive") for _ in range(3)]
+    eventually(lambda: all(hpc.state(j) == "RUNNING" for j in jobs), 40, "each worker has a job", every=0.5)
+    hpc.scale(CPU, 1)
+    eventually(lambda: sum("DRAIN" in n["state"] for n in hpc.nodes().values()) == 2, 30, "two workers are drained", every=0.3)
+    always(lambda: len(hpc.workers(CPU)) == 3, 3, "no worker goes while its job runs", every=0.5)
+    for n in hpc.nodes().values():
+        assert "DRAIN" not in n["state"] or n["reason"].startswith(OPERATOR_REASON), n["reason"]
+    eventually(lambda: hpc.settled(cpu=1), 120, "one worker cpu is left", every=0.5)
+    found = hpc.jobs()
+    for j in jobs:
+        assert found[j]["job_state"] == ["COMPLETED"], f"job {j}: {found[j]['job_state']} on {found[j]['nodes']}"
+        assert found[j]["restart_cnt"] == 0, f"job {j} was started {found[j]['restart_cnt'] + 1} times"
+
+
+def test_rolling_update_under_load(hpc):
+    """The template changes while jobs flow: every worker is replaced, no job is lost or started twice."""
+    jobs = [hpc.sbatch("sleep 6", "-p", "cpu", "-N1", "--exclusive") for _ in range(6)]
+    before = {n: p.metadata.uid for n, p in hpc.workers(CPU).items()}
+    eventually(lambda: sum(hpc.state(j) == "RUNNING" for j in jobs) == 2, 40, "both workers have a job", every=0.5)
+    hpc.patch(CPU, {"spec": {"slurmd": {"env": [{"name": "GENERATION", "value": str(time.time())}]}}})
+    eventually(lambda: {p.metadata.uid for p in hpc.workers(CPU).values()}.isdisjoint(before.values()), 150, "every worker is new", every=0.5)
+    eventually(lambda: all(hpc.state(j) == "COMPLETED" for j in jobs), 120, "all jobs are done", every=0.5)
+    assert all(hpc.jobs()[j]["restart_cnt"] == 0 for j in jobs)
+
+
+def test_the_operator_is_killed_while_workers_come_and_go(hpc):
+    job = hpc.sbatch("sleep 12", "-p", "cpu", "-N2", "--exclusive")
+    eventually(lambda: hpc.state(job) == "RUNNING", 40, "the job runs", every=0.5)
+    killed = 0
+    for replicas in (4, 1, 3):
+        hpc.scale(CPU, replicas)
+        time.sleep(1)
+        killed += hpc.kill_operator()
+        time.sleep(1)
+    assert killed, "no operator was there to be killed"
+    eventually(lambda: hpc.settled(cpu=3), 150, "three workers cpu serve", every=0.5)
+    eventually(lambda: hpc.state(job) == "COMPLETED", 60, "the job is done", every=0.5)
+    assert hpc.jobs()[job]["restart_cnt"] == 0
+
+
+def test_a_killed_worker_comes_back(hpc):
+    victim = next(iter(hpc.workers(BATCH).values()))
+    hpc.kube.core.delete_namespaced_pod(victim.metadata.name, NS, grace_period_seconds=0)
+
+    def back():
+        pod = absent_is_none(lambda: hpc.kube.core.read_namespaced_pod(victim.metadata.name, NS))
+        return pod and pod.metadata.uid != victim.metadata.uid
+
+    eventually(back, 60, "a new pod of the same name", every=0.5)
+    eventually(hpc.settled, 90, "it serves", every=0.5)
+
+
+def test_a_mistake_is_refused_with_a_sentence(hpc):
+    with pytest.raises(ApiException) as refused:
+        hpc.patch(CPU, {"spec": {"controllerRef": {"name": "another"}}})
+    said = json.loads(refused.value.body)["message"]
+    assert "controllerRef" in said, said
+
+
+def test_nothing_is_written_at_rest(hpc):
+    def versions():
+        found = {f"{p.metadata.name}": p.metadata.resource_version for p in hpc.kube.core.list_namespaced_pod(NS).items}
+        for kind in ("controllers", "restapis", "accountings", "loginsets", "nodesets"):
+            for item in hpc.custom.list_namespaced_custom_object(*GROUP, kind)["items"]:
+                found[f"{kind}/{item['metadata']['name']}"] = item["metadata"]["resourceVersion"]
+        for read in (hpc.kube.core.list_namespaced_config_map, hpc.kube.core.list_namespaced_secret, hpc.kube.core.list_namespaced_service,
+                     hpc.kube.apps.list_namespaced_stateful_set, hpc.kube.apps.list_namespaced_deployment, hpc.kube.apps.list_namespaced_controller_revision):
+            for item in read(NS).items:
+                found[f"{read.__name__}/{item.metadata.name}"] = item.metadata.resource_version
+        return found
+
+    time.sleep(3)
+    before = versions()
+    time.sleep(15)
+    assert versions() == before
+
+
+def test_all_of_it_goes_when_the_chart_goes(installed_operator):
+    """The last one: nothing waits for ever for a Slurm that is going, too."""
+    run(DEVCLUSTER, "run", "helm", "uninstall", "-n", NS, "slurm")
+
+    def gone():
+        pods = [p.metadata.name for p in installed_operator.kube.core.list_namespaced_pod(NS, label_selector="app!=mariadb").items]
+        assert not pods, f"pods are left: {pods}"
+        for kind in ("controllers", "restapis", "accountings", "loginsets", "nodesets"):
+            left = [i["metadata"]["name"] for i in installed_operator.custom.list_namespaced_custom_object(*GROUP, kind)["items"]]
+            assert not left, f"{kind} are left: {left}"
+        return True
+
+    eventually(gone, 90, "no pod and no object is left", every=0.5)
