@@ -189,7 +189,7 @@ class PodPlanner final {
 
   void restore(const PodFacts& facts) {
     const std::string why = fmt::format("pod {}/{} is wanted and not cordoned", pass_.spec().ns, facts.pod->name);
-    auto write = make_resume(*facts.node, *facts.pod);
+    auto write = make_resume(*facts.node, *facts.pod, pass_.now);
     if (!write) write = make_undrain(*facts.node);
     if (write) writes_.emplace_back(std::move(*write), why);
   }

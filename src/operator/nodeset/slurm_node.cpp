@@ -19,6 +19,10 @@ using namespace std::string_view_literals;
 
 // Between our reason and the one it was put before.
 constexpr std::string_view kBefore = "; before: ";
+// What the preStop hook says (builders/scripts.hpp).
+constexpr std::string_view kHookReason = "pod is terminating";
+// A pod whose hook has run is not ready for so long.
+constexpr Duration kHookSettles = std::chrono::seconds(30);
 
 constexpr std::array kBaseWords = {
     std::pair{NodeState::kAllocated, "Allocated"sv}, std::pair{NodeState::kDown, "Down"sv},
@@ -121,9 +125,12 @@ std::optional<WriteSlurmNode> make_undrain(const SlurmNodeView& node) {
   return state_write(node, "UNDRAIN", std::string(kept_reason(node)));
 }
 
-std::optional<WriteSlurmNode> make_resume(const SlurmNodeView& node, const PodView& pod) {
+std::optional<WriteSlurmNode> make_resume(const SlurmNodeView& node, const PodView& pod, WallTime now) {
   if (!is_down_by_us(node) || node.states.has(NodeFlag::kNotResponding) || !pod.healthy()) return std::nullopt;
-  if (pod.ready_since <= node.reason_since) return std::nullopt;
+  const bool after_hook = pod.ready_since > node.reason_since;
+  const bool after_drain =
+      !node.reason.ends_with(kHookReason) && now - std::max(pod.ready_since, node.reason_since) >= kHookSettles;
+  if (!after_hook && !after_drain) return std::nullopt;
   return state_write(node, "RESUME", "");
 }
 

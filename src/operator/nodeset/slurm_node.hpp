@@ -41,8 +41,9 @@ std::optional<WriteSlurmNode> make_drain(const SlurmNodeView& node, std::string_
 // by us as well, which is make_resume()'s matter.
 std::optional<WriteSlurmNode> make_undrain(const SlurmNodeView& node);
 // Back into service after the preStop hook of an earlier container marked it DOWN: only with our mark, and only when
-// the pod became ready after that.
-std::optional<WriteSlurmNode> make_resume(const SlurmNodeView& node, const PodView& pod);
+// the pod became ready after that, or, when a drain of ours has meanwhile taken the place of the hook's reason and
+// time, when it has been ready for a while since.
+std::optional<WriteSlurmNode> make_resume(const SlurmNodeView& node, const PodView& pod, WallTime now);
 
 // One pod condition a state, base first, message the node's reason. `since` is not set.
 std::vector<PodCondition> conditions_of(const SlurmNodeView& node);
