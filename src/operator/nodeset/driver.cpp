@@ -32,6 +32,8 @@ constexpr Duration kUnknownLook = 2s;
 constexpr Duration kRegisters = 90s;
 constexpr Duration kFirstPause = 100ms;
 constexpr Duration kLongestPause = 30s;
+// What was decided on has changed: the copies will show it soon.
+constexpr Duration kLongestStale = 5s;
 
 bool looks_same(const slurm::Node& a, const slurm::Node& b) {
   return a.states == b.states && a.reason == b.reason && a.comment == b.comment && a.topology == b.topology &&
@@ -244,12 +246,12 @@ struct NodeSetDriver::Impl {
       now.cluster->mirror().poke();
       at_most(kUnknownLook);
     }
-    if (pass.failed()) {
+    if (pass.again() && now.cluster) now.cluster->mirror().poke();
+    if (pass.failed() || pass.again()) {
       const auto doublings = std::min<std::uint32_t>(entry.failures++, 10);
-      at_most(std::min(kLongestPause, kFirstPause * (1 << doublings)));
+      at_most(std::min(pass.failed() ? kLongestPause : kLongestStale, kFirstPause * (1 << doublings)));
     } else {
       entry.failures = 0;
-      if (pass.again()) at_most(kFirstPause);
     }
     return next;
   }
