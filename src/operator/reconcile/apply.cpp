@@ -131,6 +131,17 @@ bool cannot_be_changed(const json::Value& wanted, const json::Value& live) {
   return false;
 }
 
+// slurm-operator gives a Token's Secret to the Secret with the signing key.
+bool is_token_of_slurm_operator(const json::Value& wanted, const json::Value& live) {
+  const json::Value* mine = controller_of(wanted);
+  const json::Value* theirs = controller_of(live);
+  return mine && theirs && json::string_at(wanted, {"kind"}) == "Secret" &&
+         json::string_at(*mine, {"kind"}) == "Token" && json::string_at(*theirs, {"kind"}) == "Secret";
+}
+
+// As slurm-operator's writes are signed.
+constexpr std::string_view kItsManager = "manager";
+
 }  // namespace
 
 json::Value stamped(json::Value wanted) {
@@ -158,6 +169,28 @@ bool covers(const json::Value& live, const json::Value& wanted) {
   return covers_value(live, part, false);
 }
 
+std::optional<json::Array> taken_over_fields(const json::Value& live) {
+  const json::Array* entries = json::array_at(live, {"metadata", "managedFields"});
+  if (!entries) return std::nullopt;
+  json::Array out = *entries;
+  bool found = false;
+  for (json::Value& entry : out) {
+    const std::string_view operation = json::string_at(entry, {"operation"});
+    // A manager has one entry of applications: if ours is there, the take-over is done.
+    if (operation == "Apply" && json::string_at(entry, {"manager"}) == kFieldManager) return std::nullopt;
+    if (found || operation != "Update" || json::string_at(entry, {"manager"}) != kItsManager ||
+        !json::string_at(entry, {"subresource"}).empty()) {
+      continue;
+    }
+    json::Object& fields = entry.get_object();
+    fields["manager"] = kFieldManager;
+    fields["operation"] = "Apply";
+    found = true;
+  }
+  if (!found) return std::nullopt;
+  return out;
+}
+
 bool is_ours(const json::Value& wanted, const json::Value& live) {
   const json::Value* controller = controller_of(live);
   if (const json::Value* mine = controller_of(wanted)) {
@@ -177,6 +210,7 @@ bool is_ours(const json::Value& wanted, const json::Value& live) {
 Verdict judge(const json::Value& wanted, const json::Value* live, const Applied& last) {
   if (!live) return Verdict::kCreate;
   if (!json::string_at(*live, {"metadata", "deletionTimestamp"}).empty()) return Verdict::kGoing;
+  if (is_token_of_slurm_operator(wanted, *live)) return Verdict::kRecreate;
   if (!is_ours(wanted, *live)) return Verdict::kForeign;
   if (cannot_be_changed(wanted, *live)) return Verdict::kRecreate;
   const std::string_view stamp = stamp_of(wanted);

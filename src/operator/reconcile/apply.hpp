@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -44,6 +45,10 @@ Verdict judge(const json::Value& wanted, const json::Value* live, const Applied&
 // `live` belongs to whom `wanted` will belong to: the same controller; where `wanted` has owners but no controller, at
 // least one owner of the same kind.
 bool is_ours(const json::Value& wanted, const json::Value& live);
+// An object that slurm-operator made is written by updates of its manager, whose fields no application of ours would
+// ever take away. Its managedFields with those fields in our hands; nullopt: there are none.
+// `live` is whole, managedFields included.
+std::optional<json::Array> taken_over_fields(const json::Value& live);
 // All that `wanted` says is so in `live`, up to how the API server writes it.
 bool covers(const json::Value& live, const json::Value& wanted);
 

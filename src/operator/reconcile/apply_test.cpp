@@ -129,6 +129,30 @@ TEST(Judge, AnImmutableSecretIsMadeAnewToChange) {  // W33
   EXPECT_EQ(judge(stamped(frozen), &live, {}), Verdict::kRecreate);
 }
 
+TEST(TakeOver, FieldsOfSlurmOperatorBecomeOurs) {
+  const auto fields = taken_over_fields(yaml(R"(
+metadata:
+  managedFields:
+    - {manager: manager, operation: Update, fieldsV1: {a: {}}}
+    - {manager: kube-controller-manager, operation: Update, subresource: status, fieldsV1: {b: {}}}
+    - {manager: manager, operation: Update, subresource: status, fieldsV1: {c: {}}})"));
+  ASSERT_TRUE(fields);
+  EXPECT_EQ(json::string_at(fields->at(0), {"manager"}), kFieldManager);
+  EXPECT_EQ(json::string_at(fields->at(0), {"operation"}), "Apply");
+  EXPECT_EQ(json::string_at(fields->at(1), {"manager"}), "kube-controller-manager");
+  EXPECT_EQ(json::string_at(fields->at(2), {"manager"}), "manager");
+  EXPECT_FALSE(taken_over_fields(json::Object{{"metadata", json::Object{{"managedFields", *fields}}}})) << "once";
+  EXPECT_FALSE(taken_over_fields(json::Object{}));
+}
+
+TEST(Judge, ATokenSecretOfSlurmOperatorIsMadeAnew) {
+  const json::Value wanted =
+      stamped(yaml("{kind: Secret, metadata: {name: s, ownerReferences: [{kind: Token, uid: t, controller: true}]}}"));
+  json::Value live = live_of(wanted);
+  live.at("metadata").get_object()["ownerReferences"] = yaml("[{kind: Secret, uid: key, controller: true}]");
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kRecreate);
+}
+
 TEST(Covers, ListsByNameAndAmountsByValue) {
   EXPECT_TRUE(covers(yaml("[{name: b, x: 1}, {name: a}]"), yaml("[{name: a}]")));
   EXPECT_FALSE(covers(yaml("[{name: b}]"), yaml("[{name: a}]")));

@@ -81,9 +81,10 @@ Task<Outcome> Children::apply(const kube::Resource& resource, NamespacedName key
     case Verdict::kRecreate: {
       may_act_();
       const Uid uid{json::string_at(*live.value(), {"metadata", "uid"})};
+      const bool has_pods = &resource == &kStatefulSets;
       log::info("a child cannot be changed and is made anew", {{"kind", resource.kind}, {"object", key.str()}});
       try {
-        co_await kube_.remove(resource, key, {.uid = uid, .propagation = "Orphan"}, stop);
+        co_await kube_.remove(resource, key, {.uid = uid, .propagation = has_pods ? "Orphan" : "Background"}, stop);
       } catch (const kube::NotFound&) {
       }
       co_return Outcome::kGoing;
@@ -93,6 +94,9 @@ Task<Outcome> Children::apply(const kube::Resource& resource, NamespacedName key
       break;
   }
   const bool create = verdict == Verdict::kCreate;
+  if (!create && !json::find(*live.value(), {"metadata", "annotations", kStamp})) {
+    co_await take_over(resource, key, stop);
+  }
   Applied next{.stamp = std::string(json::string_at(wanted, {"metadata", "annotations", kStamp}))};
   if (!create) next.before = json::string_at(*live.value(), {"metadata", "resourceVersion"});
   json::Value patch = wanted;
@@ -105,6 +109,22 @@ Task<Outcome> Children::apply(const kube::Resource& resource, NamespacedName key
   last = std::move(next);
   log::info(create ? "child created" : "child changed", {{"kind", resource.kind}, {"object", key.str()}});
   co_return create ? Outcome::kCreated : Outcome::kChanged;
+}
+
+Task<> Children::take_over(const kube::Resource& resource, NamespacedName key, std::stop_token stop) {
+  const json::Value live = co_await kube_.get(resource, key, {}, stop);
+  std::optional<json::Array> fields = taken_over_fields(live);
+  if (!fields) co_return;
+  may_act_();
+  // Of this very version: managedFields say who wrote what it says.
+  json::Array patch{
+      json::Object{{"op", "replace"},
+                   {"path", "/metadata/resourceVersion"},
+                   {"value", json::string_at(live, {"metadata", "resourceVersion"})}},
+      json::Object{{"op", "replace"}, {"path", "/metadata/managedFields"}, {"value", *std::move(fields)}}};
+  co_await kube_.patch(resource, key, kube::PatchType::kJson, std::move(patch), {},
+                       {.field_manager = std::string(kFieldManager)}, stop);
+  log::info("a child of slurm-operator's is taken over", {{"kind", resource.kind}, {"object", key.str()}});
 }
 
 Task<Outcome> Children::remove(const kube::Resource& resource, NamespacedName key, std::string owner_uid,

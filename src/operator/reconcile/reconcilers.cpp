@@ -192,7 +192,7 @@ struct Reconcilers::Impl {
     CachedView view(parts.caches, watchers, reader, name.ns);
     Plan plan = plan_of(kind, *object, view);
     std::exception_ptr failure;
-    if (plan.needs_host_keys) co_await make_host_keys(object, reader, plan, failure, stop);
+    if (plan.needs_host_keys) co_await make_host_keys(object, kind, plan, failure, stop);
     co_await make_children(object, kind, reader, plan, failure, stop);
     std::optional<Duration> again;
     if (kind.resource == &kControllers) again = co_await mark_active(object, stop);
@@ -274,7 +274,7 @@ struct Reconcilers::Impl {
           sentence);
   }
 
-  Task<> make_host_keys(ObjectPtr object, const std::string& reader, Plan& plan, std::exception_ptr& failure,
+  Task<> make_host_keys(ObjectPtr object, const Kind& kind, Plan& plan, std::exception_ptr& failure,
                         std::stop_token stop) {
     const LoginSet set = read_loginset(object->value);
     const NamespacedName key{set.meta.ns, names::ssh_host_keys(set.meta.name)};
@@ -290,12 +290,11 @@ struct Reconcilers::Impl {
     try {
       const StringMap keys = co_await options.make_host_keys();
       const Outcome outcome = co_await children.make_once({&kSecrets, login_host_keys(set, keys)}, stop);
-      report(kKinds[3], *object, {&kSecrets, nullptr}, key, outcome, plan);
+      report(kind, *object, {&kSecrets, nullptr}, key, outcome, plan);
     } catch (const kube::Error& error) {
-      failed(kKinds[3], *object, kSecrets, key, error, plan);
+      failed(kind, *object, kSecrets, key, error, plan);
       failure = std::current_exception();
     }
-    (void)reader;
   }
 
   // The label by which the Service finds the slurmctld that serves. How soon to look again; nullopt: when woken.
