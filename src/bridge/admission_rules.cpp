@@ -14,7 +14,8 @@ namespace {
 
 // Written by the bridge alone. An empty value is the same as none.
 constexpr std::string_view kOwnLabels[] = {names::kSlurmJobId};
-constexpr std::string_view kOwnAnnotations[] = {names::kSlurmNode, names::kSlurmState, names::kSlurmReason};
+constexpr std::string_view kOwnAnnotations[] = {names::kSlurmNode, names::kSlurmRestarts, names::kSlurmState,
+                                                names::kSlurmReason};
 
 std::string_view label(const json::Value& pod, std::string_view key) {
   return json::string_at(pod, {"metadata", "labels", key});

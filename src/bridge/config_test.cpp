@@ -137,6 +137,7 @@ TEST(Config, SchedulerNameMustFitATaint) {
   EXPECT_THAT(faults_of("partition: 'a b'"), SizeIs(1));
 }
 
+// W61: the file is the one the flag names; nothing else is tried.
 TEST(Config, MissingFileNamesItAndTheFlag) {
   try {
     static_cast<void>(load_config("/nonexistent/c.yaml", false));

@@ -228,6 +228,21 @@ void apply_wants(const Wants& wants, const Root& root, slurm::JobDescription& jo
   if (!gres.empty()) job.tres_per_node = std::move(gres);
 }
 
+// Members of a gang that leave their nodes to others may share them among themselves as well: what was asked for each
+// node is then asked for each task. Devices by class are handed out job by job, so their pods keep a node each.
+void pack(const Wants& wants, const Root& root, slurm::JobDescription& job) {
+  if (!root.gang || job.exclusive.value_or(true) || wants.cpu_class || wants.gpu_class) return;
+  job.tasks = job.nodes->maximum;
+  job.tasks_per_node.reset();
+  job.nodes = slurm::NodeCount{1, *job.tasks};
+  job.cpus_per_task = job.cpus_per_task.value_or(1);
+  if (job.memory_per_node) {
+    job.memory_per_cpu = (*job.memory_per_node + *job.cpus_per_task - 1) / *job.cpus_per_task;
+    job.memory_per_node.reset();
+  }
+  job.tres_per_task = std::exchange(job.tres_per_node, std::nullopt);
+}
+
 }  // namespace
 
 std::expected<slurm::JobDescription, DescriptionFaults> describe_job(const Config& config, const Root& root,
@@ -258,6 +273,7 @@ std::expected<slurm::JobDescription, DescriptionFaults> describe_job(const Confi
     result.faults.push_back(std::move(fault));
   }
   if (!result.faults.empty()) return std::unexpected(std::move(result));
+  pack(wants, root, job);
   return job;
 }
 

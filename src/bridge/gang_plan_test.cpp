@@ -315,6 +315,111 @@ TEST_F(GangTest, TheYoungerOfTwoJobsForTheSamePodsIsCancelled) {
   EXPECT_EQ(p.marks.size(), 2u);
 }
 
+// --- several members on a node (W18) ---------------------------------------------------------------------------------
+
+struct PackedGangTest : GangTest {
+  PackedGangTest() {
+    view.root->annotations = {{interner("slurmjob.slinky.slurm.net/exclusive"), interner("false")}};
+    view.root->gang->minimum = 3;
+  }
+  std::shared_ptr<kube::Pod> add_pod(const std::string& name, int cpus = 2) {
+    const auto pod = GangTest::add_pod(name);
+    pod->requests = {{interner("cpu"), Quantity(cpus)}, {interner("memory"), Quantity(std::int64_t{3} << 30)}};
+    return pod;
+  }
+  // `cpus`: of the allocation, on each host.
+  void add_job(std::uint32_t id, std::vector<std::string> pods, std::string hosts, std::vector<std::uint32_t> cpus) {
+    GangTest::add_job(id, slurm::JobState::kRunning, std::move(pods), std::move(hosts));
+    auto job = std::make_shared<slurm::Job>(*view.jobs.back().job);
+    job->node_cpus = std::move(cpus);
+    view.jobs.back().job = job;
+    view.jobs.back().record.cpus = 2;
+  }
+};
+
+TEST_F(PackedGangTest, AsksForTasksOnOneNodeOrMore) {
+  for (const char* name : {"a", "b", "c"}) add_pod(name);
+  view.pods[1] = [&] {
+    auto gpu = std::make_shared<kube::Pod>(*view.pods[1]);
+    gpu->limits = {{interner("nvidia.com/gpu"), Quantity(1)}};
+    return gpu;
+  }();
+  const UnitPlan p = plan();
+  ASSERT_TRUE(p.submit);
+  EXPECT_EQ(p.submit->tasks, 3u);
+  EXPECT_EQ(p.submit->nodes, slurm::NodeCount(1, 3));
+  EXPECT_EQ(p.submit->cpus_per_task, 2u);
+  EXPECT_EQ(p.submit->memory_per_cpu, 1536u);
+  EXPECT_EQ(p.submit->tres_per_task, "gres/gpu=1");
+  EXPECT_FALSE(p.submit->tasks_per_node || p.submit->memory_per_node || p.submit->tres_per_node);
+  EXPECT_EQ(parse_record(*p.submit->admin_comment)->cpus, 2u);
+}
+
+TEST_F(PackedGangTest, ANodeTakesAsManyAsItHasCpusFor) {
+  for (const char* name : {"w-1", "w-2", "w-3"}) mark(*add_pod(name), 7);
+  add_job(7, {"w-1", "w-2", "w-3"}, "n[1-2]", {4, 2});
+  EXPECT_THAT(bound(plan()), ElementsAre("w-1@n1", "w-2@n1", "w-3@n2"));
+  bind(const_cast<kube::Pod&>(*view.pods[1]), 7, "n1");
+  EXPECT_THAT(bound(plan()), ElementsAre("w-1@n1", "w-3@n2")) << "one place is taken, the others stay as they were";
+}
+
+// Members that fit alone need not fit together: what is about to be bound counts too.
+TEST_F(PackedGangTest, WhatGoesToOneNodeIsCountedTogether) {
+  for (const char* name : {"w-1", "w-2", "w-3"}) mark(*add_pod(name), 7);
+  auto other = std::make_shared<kube::Pod>();
+  other->meta.uid = Uid("daemon");
+  other->node_name = interner("n1");
+  other->requests = {{interner("cpu"), Quantity(5)}};
+  nodes.on_pod(nullptr, other);
+  add_job(7, {"w-1", "w-2", "w-3"}, "n[1-2]", {4, 2});
+  const UnitPlan p = plan();
+  EXPECT_TRUE(p.binds.empty());
+  EXPECT_EQ(p.waiting.at(0).message, "Slurm job 7 is RUNNING but the pod cannot start: node n1 has no room: cpu");
+}
+
+// The largest member is the measure of every place, so each fits wherever it goes.
+TEST_F(PackedGangTest, MembersThatDifferAreSizedByTheLargest) {
+  add_pod("a", 1);
+  add_pod("b", 4);
+  add_pod("c", 2);
+  EXPECT_EQ(plan().submit->cpus_per_task, 4u);
+}
+
+TEST_F(PackedGangTest, TheMinimumFirstAndTheRestByJobsOfTheirOwn) {
+  view.root->gang->minimum = 2;
+  for (const char* name : {"a", "b", "c", "d"}) add_pod(name);
+  UnitPlan p = plan();
+  EXPECT_EQ(p.submit->tasks, 2u);
+  EXPECT_EQ(parse_record(*p.submit->admin_comment)->uids.size(), 2u);
+  GangTest::add_job(7, slurm::JobState::kPending, {"a", "b"});
+  view.jobs[0].record = *parse_record(*p.submit->admin_comment);
+  p = plan();
+  EXPECT_FALSE(p.update) << "c and d do not join";
+  view.jobs.clear();
+  for (const std::size_t i : {0u, 1u}) bind(const_cast<kube::Pod&>(*view.pods[i]), 7, "n1");
+  add_job(7, {"a", "b"}, "n1", {4});
+  p = plan();
+  ASSERT_TRUE(p.submit);
+  EXPECT_EQ(p.submit->tasks, 1u);
+  EXPECT_EQ(parse_record(*p.submit->admin_comment)->uids, std::vector{Uid("uid-c")});
+}
+
+TEST_F(PackedGangTest, AnAllocationThatIsNotSaidIsNotGuessed) {
+  for (const char* name : {"a", "b", "c"}) mark(*add_pod(name), 7);
+  add_job(7, {"a", "b", "c"}, "n[1-2]", {});
+  EXPECT_TRUE(plan().binds.empty());
+}
+
+TEST_F(PackedGangTest, DevicesByClassKeepANodeForEach) {
+  for (const char* name : {"a", "b", "c"}) {
+    add_pod(name)->limits = {{interner("deviceclass.resource.kubernetes.io/gpu.example.com"), Quantity(1)}};
+  }
+  const UnitPlan p = plan();
+  ASSERT_TRUE(p.submit);
+  EXPECT_FALSE(p.submit->tasks);
+  EXPECT_EQ(p.submit->nodes, slurm::NodeCount(3));
+}
+
 // W15: the same group name in two namespaces is two gangs; a group of another kind is another.
 TEST(UnitOf, GroupsAreOfOneNamespaceAndKind) {
   json::Interner interner;

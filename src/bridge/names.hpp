@@ -17,6 +17,9 @@ inline constexpr std::string_view kSlurmNode = "slinky.slurm.net/slurm-node";  /
 inline constexpr std::string_view kExternalNodePartitions = "scheduler.slinky.slurm.net/external-node-partitions";
 inline constexpr std::string_view kTopologySpec = "topology.slinky.slurm.net/spec";
 inline constexpr std::string_view kJobPrefix = "slurmjob.slinky.slurm.net/";  // root object: job parameters
+// Pod: how often Slurm had started its job before the start it was bound for; absent: never. A job that has been
+// started more often since has been requeued, and its nodes are others'.
+inline constexpr std::string_view kSlurmRestarts = "scheduler.slinky.slurm.net/slurm-restarts";
 // Pod, written by us for dashboards: what Slurm says of its job.
 inline constexpr std::string_view kSlurmState = "scheduler.slinky.slurm.net/slurm-state";
 inline constexpr std::string_view kSlurmReason = "scheduler.slinky.slurm.net/slurm-reason";

@@ -299,6 +299,9 @@ class Planner final {
                                            slurm_->reason.empty() ? "no reason given" : slurm_->reason));
       return;
     }
+    // Nothing starts on a node that is down, and a drain would replace the reason of whoever put it down.
+    const bool down = slurm_->states.base == slurm::NodeState::kDown || slurm_->states.has(slurm::NodeFlag::kFail);
+    if (wanted && down && !drain) return;
     if (wanted) {
       if (!drain || slurm_->reason != *wanted) {
         plan_.state = drained(*wanted);

@@ -118,6 +118,23 @@ auto Says(std::string_view reason) {
   return Contains(Field(&NodeSay::reason, reason));
 }
 
+// W45: what Slurm is told of a node's CPUs adds up for every number of them.
+TEST(NodePlan, SocketsCoresAndThreadsMakeTheCpus) {
+  for (const int cpus : {1, 3, 7, 20, 64, 127}) {
+    Kube kube;
+    kube.cpus = cpus;
+    const NodePlan plan = World().plan({kube}, std::nullopt);
+    ASSERT_TRUE(plan.add);
+    int sockets = 0, cores = 0, threads = 0, total = 0;
+    ASSERT_EQ(std::sscanf(plan.add->c_str() + plan.add->find("Sockets="),
+                          "Sockets=%d CoresPerSocket=%d ThreadsPerCore=%d CPUs=%d", &sockets, &cores, &threads, &total),
+              4)
+        << *plan.add;
+    EXPECT_EQ(total, cpus);
+    EXPECT_EQ(sockets * cores * threads, cpus);
+  }
+}
+
 // --- registering -----------------------------------------------------------------------------------------------------
 
 TEST(NodePlan, RegistersWithAddressAndAllocatable) {
@@ -332,6 +349,40 @@ TEST(NodePlan, AnAdministratorsDrainIsTheirs) {
     cordoned.cordoned = true;
     EXPECT_TRUE(World().plan({cordoned}, drained(registered(), reason)).idle()) << reason;
   }
+}
+
+// A node that somebody else has put down has their reason; a drain of ours would replace it, and starts nothing less.
+TEST(NodePlan, ADownNodeIsWhosePutItDown) {
+  World world;
+  slurm::Node slurm = registered();
+  slurm.states.base = slurm::NodeState::kDown;
+  slurm.reason = "power supply";
+  Kube kube = tainted();
+  kube.unreachable = true;
+  kube.ready = "Unknown";
+  EXPECT_FALSE(world.plan({kube}, slurm).state);
+  kube.cordoned = true;
+  EXPECT_FALSE(world.plan({kube}, slurm).state);
+  slurm.states.base = slurm::NodeState::kIdle;
+  EXPECT_TRUE(world.plan({kube}, slurm).state) << "up again: drained for what Kubernetes says";
+}
+
+// A dead kubelet's node is drained and never put down: that would end its jobs at once, on their healthy nodes too, and
+// give nodes away under pods that run.
+TEST(NodePlan, ADeadNodeIsDrainedNotDown) {
+  World world;
+  Kube kube = tainted();
+  kube.unreachable = true;
+  kube.ready = "Unknown";
+  slurm::Node slurm = registered();
+  slurm.states.base = slurm::NodeState::kAllocated;
+  slurm.alloc_cpus = 8;
+  const NodePlan plan = world.plan({kube}, slurm);
+  ASSERT_TRUE(plan.state);
+  EXPECT_EQ(plan.state->state, "DRAIN");
+  EXPECT_TRUE(world.plan({kube}, drained(slurm, *plan.state->reason)).idle());
+  kube = tainted();
+  EXPECT_EQ(world.plan({kube}, drained(slurm, *plan.state->reason)).state->state, "UNDRAIN");
 }
 
 TEST(NodePlan, NotReadyNodesAreDrainedAfterAWhile) {

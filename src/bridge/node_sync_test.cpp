@@ -178,6 +178,7 @@ TEST_F(NodeSyncTest, AnAdministratorsDrainStands) {
   EXPECT_THAT(events(), HasSubstr("bad disk"));
 }
 
+// W50: a node that drains is looked at again although nothing happens to it.
 TEST_F(NodeSyncTest, LabelGoneRemovesTheNodeWhenItIsIdle) {
   add_node("n1");
   start();

@@ -146,10 +146,14 @@ NodePtr NodeTable::by_slurm_name(const std::string& name) const {
   return it == nodes_.end() ? nullptr : it->second;
 }
 
-std::string NodeTable::refusal(const kube::Pod& pod, const kube::Node& node) const {
+std::string NodeTable::refusal(const kube::Pod& pod, const kube::Node& node, const std::vector<PodPtr>& beside) const {
   std::string why = misfit(constraints_of(pod), node, When::kBeforeBind);
   if (!why.empty()) return why;
-  why = usage_.shortage(pod, node);
+  // Slurm gave the node away when that job ended; the pod has its grace period still.
+  for (const auto& [uid, other] : usage_.leaving(node.meta.key.name)) {
+    if (holds_ && !holds_(*other)) return "waits for the end of pod " + other->meta.key.str();
+  }
+  why = usage_.shortage(pod, node, beside);
   return why.empty() ? why : "has no room: " + why;
 }
 

@@ -23,12 +23,14 @@ class NodeTable final : public NodeView {
   void on_slurm_node(const SlurmNodePtr& before, const SlurmNodePtr& after);
   void on_pod(const PodPtr& before, const PodPtr& after) { usage_.on_pod(before, after); }
   NodeUsage& usage() noexcept { return usage_; }
+  // Says whether a pod's job still holds the pod's node. Without it every one does.
+  void on_holds(std::function<bool(const kube::Pod&)> holds) { holds_ = std::move(holds); }
   // Grows when something changed that may change an answer of candidates().
   std::uint64_t generation() const noexcept { return generation_; }
 
   const Candidates& candidates(const std::vector<PodPtr>& pods, const std::string& partition) override;
   NodePtr by_slurm_name(const std::string& name) const override;
-  std::string refusal(const kube::Pod& pod, const kube::Node& node) const override;
+  std::string refusal(const kube::Pod& pod, const kube::Node& node, const std::vector<PodPtr>& beside) const override;
 
  private:
   // Pods that may use the same nodes, and what was found of each node.
@@ -54,6 +56,7 @@ class NodeTable final : public NodeView {
   std::vector<std::string> names_;
   std::deque<std::uint32_t> changes_;  // the latest changed nodes; the last one made generation_ what it is
   NodeUsage usage_;
+  std::function<bool(const kube::Pod&)> holds_;
   std::uint64_t generation_ = 1;
 };
 

@@ -143,17 +143,17 @@ TEST_F(NodeTableTest, RoomIsCountedWithWhatIsBeingBound) {
   const PodPtr second = pod("y");
   auto any = std::make_shared<kube::Pod>();
   any->requests = {{interner("cpu"), Quantity(1)}};
-  EXPECT_EQ(table.refusal(*any, *n1), "");
+  EXPECT_EQ(table.refusal(*any, *n1, {}), "");
   table.usage().assume(first, "n1");
   table.usage().assume(second, "n1");
-  EXPECT_NE(table.refusal(*any, *n1).find("pods (limit 2)"), std::string::npos);
+  EXPECT_NE(table.refusal(*any, *n1, {}).find("pods (limit 2)"), std::string::npos);
   table.usage().forget(second->meta.uid);
-  EXPECT_EQ(table.refusal(*any, *n1), "");
+  EXPECT_EQ(table.refusal(*any, *n1, {}), "");
   // Seen bound: counted once, not twice.
   auto bound = std::make_shared<kube::Pod>(*first);
   bound->node_name = interner("n1");
   table.on_pod(first, bound);
-  EXPECT_EQ(table.refusal(*any, *n1), "");
+  EXPECT_EQ(table.refusal(*any, *n1, {}), "");
   auto over = std::make_shared<kube::Pod>(*bound);
   over->phase = kube::PodPhase::kSucceeded;
   table.on_pod(bound, over);
@@ -172,12 +172,12 @@ TEST_F(NodeTableTest, HostPortsAreTakenOnce) {
   table.on_pod(nullptr, first);
   kube::Pod other;
   other.host_ports = {9090};
-  EXPECT_EQ(table.refusal(other, *n1), "has no room: host port 9090");
+  EXPECT_EQ(table.refusal(other, *n1, {}), "has no room: host port 9090");
   other.host_ports = {9091};
-  EXPECT_EQ(table.refusal(other, *n1), "");
+  EXPECT_EQ(table.refusal(other, *n1, {}), "");
   table.on_pod(first, nullptr);
   other.host_ports = {9090};
-  EXPECT_EQ(table.refusal(other, *n1), "");
+  EXPECT_EQ(table.refusal(other, *n1, {}), "");
 }
 
 }  // namespace

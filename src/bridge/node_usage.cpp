@@ -13,10 +13,24 @@ bool uses_node(const PodPtr& pod) {
 }  // namespace
 
 void NodeUsage::on_pod(const PodPtr& before, const PodPtr& after) {
+  if (before && before->bound()) {
+    const auto node = leaving_.find(std::string(before->node_name.view()));
+    if (node != leaving_.end() && node->second.erase(before->meta.uid) > 0 && node->second.empty())
+      leaving_.erase(node);
+  }
+  if (uses_node(after) && after->deleting() && label_of(*after)) {
+    leaving_[std::string(after->node_name.view())].emplace(after->meta.uid, after);
+  }
   if (uses_node(before)) add(std::string(before->node_name.view()), *before, -1);
   if (uses_node(after)) add(std::string(after->node_name.view()), *after, +1);
   const PodPtr& any = after ? after : before;
   if (!after || after->bound() || after->terminal()) forget(any->meta.uid);
+}
+
+const std::map<Uid, PodPtr>& NodeUsage::leaving(const std::string& node) const {
+  static const std::map<Uid, PodPtr> kNone;
+  const auto it = leaving_.find(node);
+  return it == leaving_.end() ? kNone : it->second;
 }
 
 void NodeUsage::assume(const PodPtr& pod, const std::string& node) {
@@ -32,21 +46,27 @@ void NodeUsage::forget(const Uid& pod) {
   assumed_.erase(it);
 }
 
-void NodeUsage::add(const std::string& node, const kube::Pod& pod, int sign) {
-  Sum& sum = nodes_[node];
+void NodeUsage::count(Sum& sum, const kube::Pod& pod, int sign) {
   sum.pods += sign;
   for (const auto& [name, quantity] : pod.requests) {
     Quantity& amount = sum.amounts[std::string(name.view())];
     amount = sign > 0 ? amount + quantity : amount - quantity;
   }
   for (const std::uint16_t port : pod.host_ports) sum.host_ports[port] += sign;
+}
+
+void NodeUsage::add(const std::string& node, const kube::Pod& pod, int sign) {
+  Sum& sum = nodes_[node];
+  count(sum, pod, sign);
   if (sum.pods == 0) nodes_.erase(node);
 }
 
-std::string NodeUsage::shortage(const kube::Pod& pod, const kube::Node& node) const {
+std::string NodeUsage::shortage(const kube::Pod& pod, const kube::Node& node, const std::vector<PodPtr>& beside) const {
   const auto it = nodes_.find(node.meta.key.name);
-  const Sum none;
-  const Sum& sum = it == nodes_.end() ? none : it->second;
+  Sum with;
+  if (it != nodes_.end() && !beside.empty()) with = it->second;
+  for (const PodPtr& other : beside) count(with, *other, +1);
+  const Sum& sum = it == nodes_.end() || !beside.empty() ? with : it->second;
   const Quantity limit = kube::amount(node.allocatable, "pods");
   if (limit < Quantity(sum.pods + 1)) return "pods (limit " + limit.str() + ")";
   for (const auto& [name, quantity] : pod.requests) {

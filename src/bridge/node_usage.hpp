@@ -3,8 +3,10 @@
 // back. Pure.
 #pragma once
 
+#include <map>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "bridge/unit.hpp"
 
@@ -17,8 +19,10 @@ class NodeUsage final {
   // Bound by us; counted until the informer shows the pod bound or gone, or forget() says that binding failed.
   void assume(const PodPtr& pod, const std::string& node);
   void forget(const Uid& pod);
-  // Empty: `pod` fits beside what runs there. Otherwise what is short.
-  std::string shortage(const kube::Pod& pod, const kube::Node& node) const;
+  // Pods of ours that must go from this node and have not ended yet.
+  const std::map<Uid, PodPtr>& leaving(const std::string& node) const;
+  // Empty: `pod` fits beside what runs there and `beside`. Otherwise what is short.
+  std::string shortage(const kube::Pod& pod, const kube::Node& node, const std::vector<PodPtr>& beside = {}) const;
 
  private:
   struct Sum {
@@ -26,8 +30,10 @@ class NodeUsage final {
     std::unordered_map<std::uint16_t, int> host_ports;
     std::int64_t pods = 0;
   };
+  static void count(Sum& sum, const kube::Pod& pod, int sign);
   void add(const std::string& node, const kube::Pod& pod, int sign);
   std::unordered_map<std::string, Sum> nodes_;
+  std::unordered_map<std::string, std::map<Uid, PodPtr>> leaving_;
   std::unordered_map<Uid, std::pair<PodPtr, std::string>> assumed_;
 };
 

@@ -22,7 +22,7 @@ bool needs_job(const kube::Pod& pod) {
 
 class PodPlanner final {
  public:
-  PodPlanner(const PodSyncView& view, TimePoint now) : view_(view), now_(now) {}
+  PodPlanner(const PodSyncView& view, PodSyncMemory& memory, TimePoint now) : view_(view), memory_(memory), now_(now) {}
 
   PodSyncPlan run() {
     if (!view_.synced) return {};
@@ -30,6 +30,9 @@ class PodPlanner final {
       if (holds_node(*pod) && !pod->deleting()) check_allocation(pod);
     }
     for (const JobView& job : view_.jobs) check_job(job);
+    std::erase_if(memory_.without_pods, [this](const auto& one) {
+      return std::ranges::none_of(view_.jobs, [&](const JobView& view) { return view.job->id == one.first; });
+    });
     for (const PodPtr& pod : view_.pods) check_release(pod);
     return std::move(plan_);
   }
@@ -42,13 +45,42 @@ class PodPlanner final {
     if (it == view_.labelled.end() || it->second.knowledge == slurm::Knowledge::kUnknown) return;
     if (it->second.knowledge == slurm::Knowledge::kGone) return with_lost_job(pod, id);
     const slurm::Job& job = *it->second.job;
-    if (!stands_for(job)) return with_lost_job(pod, id);
+    if (!stands_for(job, *pod)) return with_lost_job(pod, id);
+    if (requeued_since(job, *pod)) return with_requeued_job(pod, job);
     if (runs(job)) return;
     if (job.states.base == slurm::JobState::kPending) return with_restored_job(pod, job);
     plan_.deletes.push_back(
         {pod, id,
          "Slurm job " + id.str() + " is " + slurm::print(job.states) +
-             (job.state_reason.empty() || job.state_reason == "None" ? "" : " (" + job.state_reason + ")")});
+             (job.state_reason.empty() || job.state_reason == "None" ? "" : " (" + job.state_reason + ")"),
+         disruption(job)});
+  }
+
+  // Kubernetes' own word for preemption, so that Jobs whose podFailurePolicy ignores disruptions count none; a time
+  // limit or a cancelled job is no disruption.
+  static std::string disruption(const slurm::Job& job) {
+    switch (job.states.base) {
+      case slurm::JobState::kPreempted:
+        return "PreemptionByScheduler";
+      case slurm::JobState::kNodeFail:
+        return "SlurmNodeFail";
+      case slurm::JobState::kBootFail:
+        return "SlurmNodeFail";
+      default:
+        return {};
+    }
+  }
+
+  // Slurm may have given the nodes to somebody else already. The job waits for whoever comes in place of the pod.
+  void with_requeued_job(const PodPtr& pod, const slurm::Job& job) {
+    const auto view = std::ranges::find(view_.jobs, job.id, [](const JobView& one) { return one.job->id; });
+    const bool waits = view != view_.jobs.end() && has_successors(view->record);
+    plan_.deletes.push_back({pod, job.id,
+                             "Slurm job " + job.id.str() + " was preempted or requeued" +
+                                 (waits ? ""
+                                        : " and is given back: nothing makes another pod in place of one that has no "
+                                          "controller"),
+                             "PreemptionByScheduler"});
   }
 
   void without_label(const PodPtr& pod) {
@@ -60,14 +92,16 @@ class PodPlanner final {
   }
 
   // A slurmctld that was killed forgets the jobs of its last seconds and gives their ids to others.
-  bool stands_for(const slurm::Job& job) const {
+  bool stands_for(const slurm::Job& job, const kube::Pod& pod) const {
     const auto record = parse_record(job.admin_comment);
-    return !record || record->legacy || record->unit == view_.uid;
+    if (!record || record->legacy || record->unit == view_.uid) return true;
+    // Or being handed on between two pods of one controller.
+    const kube::OwnerReference* owner = pod.meta.controller();
+    return owner != nullptr && owner->uid == record->owner;
   }
 
   // A killed slurmctld may come back with a state of some seconds ago, in which a job that runs has not started yet.
-  // External jobs are never requeued, so nothing else makes one pending: the pod goes on, and the job is held to its
-  // pods' nodes.
+  // Nothing was requeued, so nothing else makes it pending: the pod goes on, and the job is held to its pods' nodes.
   void with_restored_job(const PodPtr& pod, const slurm::Job& job) {
     plan_.pins[job.id].push_back(pod);
     plan_.warnings.push_back({pod, "SlurmJobRestored",
@@ -98,7 +132,8 @@ class PodPlanner final {
       adopt.record.legacy = false;
       plan_.adopts.push_back(std::move(adopt));
     }
-    if (needed) return;
+    if (needed) memory_.without_pods.erase(view.job->id);
+    if (needed || waits_for_successors(view)) return;
     PodSyncPlan::Cancel cancel{view.job->id, {}, {}, view_.pods.empty() ? "its pods are gone" : "its pods are over"};
     for (std::size_t i = 0; i < view.record.uids.size() && i < view.record.pods.size(); ++i) {
       const auto pod = std::ranges::find(view_.pods, view.record.uids[i], [](const PodPtr& p) { return p->meta.uid; });
@@ -107,6 +142,20 @@ class PodPlanner final {
       cancel.uids.push_back(view.record.uids[i]);
     }
     plan_.cancels.push_back(std::move(cancel));
+  }
+
+  bool waits_for_successors(const JobView& view) {
+    if (!requeued(*view.job) || !has_successors(view.record)) return false;
+    // Started again it is in use, or was.
+    if (runs(*view.job) && std::ranges::none_of(view_.pods, [&](const PodPtr& pod) {
+          return counts_on(*pod, view) && requeued_since(*view.job, *pod);
+        })) {
+      return false;
+    }
+    const TimePoint until = memory_.without_pods.try_emplace(view.job->id, now_).first->second + kSuccessorsWithin;
+    if (now_ >= until) return false;
+    plan_.wake = plan_.wake ? std::min(*plan_.wake, until) : until;
+    return true;
   }
 
   // The label says which job a pod counts on; while it names none that lives, the records do.
@@ -127,21 +176,22 @@ class PodPlanner final {
     // A job that is ours by record is cancelled first. One that is not known is waited for, but not for ever: should it
     // come back, its record still says whose it is, and it is cancelled then.
     if (unknown && !long_gone) {
-      plan_.wake = now_ + 5s;
+      plan_.wake = plan_.wake ? std::min(*plan_.wake, now_ + 5s) : now_ + 5s;
       return;
     }
     plan_.releases.push_back(pod);
   }
 
   const PodSyncView& view_;
+  PodSyncMemory& memory_;
   TimePoint now_;
   PodSyncPlan plan_;
 };
 
 }  // namespace
 
-PodSyncPlan plan_pod_sync(const PodSyncView& view, TimePoint now) {
-  return PodPlanner(view, now).run();
+PodSyncPlan plan_pod_sync(const PodSyncView& view, PodSyncMemory& memory, TimePoint now) {
+  return PodPlanner(view, memory, now).run();
 }
 
 }  // namespace bascule::bridge

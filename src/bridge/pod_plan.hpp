@@ -1,7 +1,7 @@
 // What keeps pods and jobs of one unit honest with each other, after the scheduler has bound. Pure.
 //  - A bound pod whose job surely no longer runs is deleted: its devices belong to somebody else.
 //  - A job is cancelled when none of its pods is left or all are over; never while a pod that may still run holds its
-//  node.
+//  node. One that Slurm has requeued is kept a while for those who come after its pods.
 //  - The finalizer that keeps a pod's object until then is dropped.
 // Nothing is done on what is unknown: no answer, an empty answer and a controller that has lost its state never kill a
 // pod.
@@ -16,6 +16,14 @@
 #include "bridge/unit_plan.hpp"
 
 namespace bascule::bridge {
+
+// How long a requeued job keeps its place in the queue for pods that are made in place of those it stopped.
+inline constexpr Duration kSuccessorsWithin = std::chrono::seconds(60);
+
+// What the pod sync remembers of one unit. Losing it costs time, never correctness.
+struct PodSyncMemory {
+  std::map<JobId, TimePoint> without_pods;  // requeued jobs, since when nobody needs them
+};
 
 struct PodSyncView {
   Uid uid;
@@ -36,6 +44,7 @@ struct PodSyncPlan {
     PodPtr pod;
     JobId job;  // to be asked about once more before
     std::string why;
+    std::string disruption = {};  // for the condition DisruptionTarget: the pod is not to blame; empty: none
   };
   struct Cancel {
     JobId job;
@@ -60,6 +69,6 @@ struct PodSyncPlan {
   std::optional<TimePoint> wake;
 };
 
-PodSyncPlan plan_pod_sync(const PodSyncView& view, TimePoint now);
+PodSyncPlan plan_pod_sync(const PodSyncView& view, PodSyncMemory& memory, TimePoint now);
 
 }  // namespace bascule::bridge

@@ -34,12 +34,14 @@ struct PodPlanTest : ::testing::Test {
   }
   PodSyncPlan plan() {
     view.pods = {std::make_shared<kube::Pod>(pod)};
-    return plan_pod_sync(view, {});
+    return plan_pod_sync(view, memory, now);
   }
 
   json::Interner interner;
   kube::Pod pod;
   PodSyncView view;
+  PodSyncMemory memory;
+  TimePoint now{};
 };
 
 TEST_F(PodPlanTest, NothingIsDoneWhileTheJobRuns) {
@@ -83,6 +85,76 @@ TEST_F(PodPlanTest, AJobThatIsPendingAgainKeepsItsPodAndIsHeldToItsNode) {
   EXPECT_EQ(made.pins.begin()->first, JobId{7});
   ASSERT_EQ(made.warnings.size(), 1u);
   EXPECT_EQ(made.warnings.front().reason, "SlurmJobRestored");
+}
+
+// W48: a requeued job has given its nodes away: the pod goes, and the job keeps its place for whoever comes after it.
+TEST_F(PodPlanTest, ARequeuedJobLosesItsPodAndWaitsForTheNextOne) {
+  const auto requeue = [this](const Uid& owner) {
+    set_job(slurm::JobState::kPending);
+    auto job = std::make_shared<slurm::Job>(*view.jobs[0].job);
+    job->restart_count = 1;
+    view.jobs[0].job = view.labelled[JobId{7}].job = job;
+    view.jobs[0].record.owner = owner;
+  };
+  requeue(Uid("a Job"));
+  PodSyncPlan made = plan();
+  EXPECT_TRUE(made.pins.empty() && made.cancels.empty());
+  ASSERT_EQ(made.deletes.size(), 1u);
+  EXPECT_EQ(made.deletes.front().disruption, "PreemptionByScheduler");
+  pod.meta.deleted = view.wall;
+  pod.phase = kube::PodPhase::kFailed;
+  made = plan();
+  EXPECT_EQ(made.releases.size(), 1u);
+  EXPECT_TRUE(made.cancels.empty());
+  ASSERT_TRUE(made.wake);
+  now = *made.wake;
+  EXPECT_EQ(plan().cancels.size(), 1u) << "nobody came";
+
+  memory = {};
+  requeue({});
+  EXPECT_EQ(plan().cancels.size(), 1u) << "nobody will come for a bare pod's";
+  pod.phase = kube::PodPhase::kRunning;
+  pod.meta.deleted.reset();
+  EXPECT_NE(plan().deletes.front().why.find("no controller"), std::string::npos);
+}
+
+// ... but a job that had been requeued before the pod was bound, and is pending again, comes from an old state.
+TEST_F(PodPlanTest, OnlyARequeueAfterTheBindingCounts) {
+  set_job(slurm::JobState::kPending);
+  auto job = std::make_shared<slurm::Job>(*view.jobs[0].job);
+  job->restart_count = 1;
+  view.jobs[0].job = view.labelled[JobId{7}].job = job;
+  pod.meta.annotations = {{interner(names::kSlurmRestarts), interner("1")}};
+  PodSyncPlan made = plan();
+  EXPECT_TRUE(made.deletes.empty());
+  EXPECT_EQ(made.pins.size(), 1u);
+  // Started again before anybody looked: the nodes are not the pod's.
+  job = std::make_shared<slurm::Job>(*job);
+  job->restart_count = 2;
+  job->states.base = slurm::JobState::kRunning;
+  view.jobs[0].job = view.labelled[JobId{7}].job = job;
+  EXPECT_EQ(plan().deletes.size(), 1u);
+}
+
+// A Job with a podFailurePolicy can tell what is not the pod's fault.
+TEST_F(PodPlanTest, OnlyWhatIsNotThePodsFaultIsADisruption) {
+  const auto said = [this](slurm::JobState state) {
+    set_job(state);
+    return plan().deletes.at(0).disruption;
+  };
+  EXPECT_EQ(said(slurm::JobState::kPreempted), "PreemptionByScheduler");
+  EXPECT_EQ(said(slurm::JobState::kNodeFail), "SlurmNodeFail");
+  EXPECT_EQ(said(slurm::JobState::kTimeout), "");
+  EXPECT_EQ(said(slurm::JobState::kCancelled), "");
+}
+
+// W47
+TEST_F(PodPlanTest, APodOfAnEndedJobHoldsItsObjectUntilItIsOver) {
+  set_job(slurm::JobState::kCancelled);
+  pod.meta.deleted = view.wall;
+  EXPECT_TRUE(plan().releases.empty());
+  pod.phase = kube::PodPhase::kFailed;
+  EXPECT_EQ(plan().releases.size(), 1u);
 }
 
 // ... or without the job, whose id then goes to somebody else's.

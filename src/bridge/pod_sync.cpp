@@ -3,11 +3,14 @@
 #include <algorithm>
 
 #include "base/log.hpp"
+#include "base/time.hpp"
 #include "bridge/bridge_metrics.hpp"
 #include "bridge/names.hpp"
 #include "bridge/pod_patch.hpp"
 #include "bridge/pod_plan.hpp"
+#include "bridge/record.hpp"
 #include "bridge/unit_index.hpp"
+#include "bridge/unit_jobs.hpp"
 #include "runtime/controller.hpp"
 #include "slurm/hostlist.hpp"
 
@@ -20,6 +23,15 @@ using namespace std::chrono_literals;
 json::Object release_patch() {
   return {
       {"metadata", json::Object{{"$deleteFromPrimitiveList/finalizers", json::Array{std::string(names::kFinalizer)}}}}};
+}
+
+json::Object disruption_patch(const PodSyncPlan::Delete& one, WallTime now) {
+  json::Object condition{{"type", "DisruptionTarget"},
+                         {"status", "True"},
+                         {"reason", one.disruption},
+                         {"message", one.why},
+                         {"lastTransitionTime", print_rfc3339(now)}};
+  return {{"status", json::Object{{"conditions", json::Array{std::move(condition)}}}}};
 }
 
 }  // namespace
@@ -49,6 +61,7 @@ struct PodSync::Impl {
   Identity self;
   UnitIndex index;
   runtime::Controller controller;
+  std::map<Uid, PodSyncMemory> memory;
   bool was_synced = false;
 
   void all_again() {
@@ -68,7 +81,8 @@ struct PodSync::Impl {
 
   Task<runtime::Result> reconcile(Uid unit, std::stop_token stop) {
     const PodSyncView view = view_of(unit);
-    const PodSyncPlan plan = plan_pod_sync(view, loop.now());
+    const PodSyncPlan plan = plan_pod_sync(view, memory[unit], loop.now());
+    if (memory[unit].without_pods.empty()) memory.erase(unit);
     runtime::Result result;
     if (plan.wake) result.requeue_after = *plan.wake - loop.now();
     if (!view.synced) result.requeue_after = 1s;
@@ -81,7 +95,7 @@ struct PodSync::Impl {
     for (const auto& [job, pods] : plan.pins) co_await pin_job(job, pods, stop);
     bool held = false;
     for (const PodSyncPlan::Cancel& one : plan.cancels) {
-      const bool cancelled = co_await cancel_job(one, stop);
+      const bool cancelled = co_await cancel_job(one, unit, stop);
       held = held || !cancelled;
     }
     if (held) {
@@ -125,7 +139,9 @@ struct PodSync::Impl {
 
   Task<> remove_pod(PodSyncPlan::Delete one, std::stop_token stop) {
     const std::optional<slurm::Job> job = co_await parts.mirror.ask(one.job, stop);
-    if (job && job->states.base == slurm::JobState::kRunning) co_return;
+    if (job && runs(*job) && !requeued_since(*job, *one.pod)) co_return;
+    if (!one.disruption.empty())
+      co_await patch_pod(parts.kube, one.pod, disruption_patch(one, loop.wall()), "status", stop);
     try {
       kube::DeleteOptions options;
       options.uid = one.pod->meta.uid;
@@ -156,10 +172,16 @@ struct PodSync::Impl {
   }
 
   // False: a pod of the job is still there after all, or that could not be seen; later.
-  Task<bool> cancel_job(PodSyncPlan::Cancel one, std::stop_token stop) {
+  Task<bool> cancel_job(PodSyncPlan::Cancel one, Uid unit, std::stop_token stop) {
     for (std::size_t i = 0; i < one.pods.size() && i < one.uids.size(); ++i) {
       const bool over = co_await pod_over(one.pods[i], one.uids[i], stop);
       if (!over) co_return false;
+    }
+    const auto seen = parts.mirror.job(one.job);
+    if (seen && requeued(*seen)) {  // the scheduler may have handed it on meanwhile
+      const std::optional<slurm::Job> asked = co_await parts.mirror.ask(one.job, stop);
+      const auto record = asked ? parse_record(asked->admin_comment) : std::nullopt;
+      if (record && record->unit != unit) co_return true;
     }
     try {
       co_await parts.slurm.cancel_job(one.job, stop);

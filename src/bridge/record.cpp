@@ -1,6 +1,8 @@
 #include "bridge/record.hpp"
 
+#include <algorithm>
 #include <array>
+#include <limits>
 
 #include "json/value.hpp"
 
@@ -47,13 +49,13 @@ std::string print_record(const JobRecord& record) {
   if (record.legacy) return json::dump(json::Object{{"pods", std::move(pods)}});
   json::Array uids;
   for (const Uid& uid : record.uids) uids.emplace_back(uid.str());
-  return json::dump(json::Object{{"pods", std::move(pods)},
-                                 {"bascule", json::Object{{"v", kVersion},
-                                                          {"bridge", record.bridge},
-                                                          {"cluster", record.cluster},
-                                                          {"unit", record.unit.str()},
-                                                          {"spec", record.spec},
-                                                          {"uids", std::move(uids)}}}});
+  json::Object own{
+      {"v", kVersion}, {"bridge", record.bridge}, {"cluster", record.cluster}, {"unit", record.unit.str()}};
+  if (!record.owner.empty()) own["owner"] = record.owner.str();
+  if (record.cpus > 0) own["cpus"] = record.cpus;
+  own["spec"] = record.spec;
+  own["uids"] = std::move(uids);
+  return json::dump(json::Object{{"pods", std::move(pods)}, {"bascule", std::move(own)}});
 }
 
 std::optional<JobRecord> parse_record(std::string_view admin_comment) {
@@ -85,6 +87,9 @@ std::optional<JobRecord> parse_record(std::string_view admin_comment) {
   record.bridge = json::string_at(value, {"bascule", "bridge"});
   record.cluster = json::string_at(value, {"bascule", "cluster"});
   record.unit = Uid(json::string_at(value, {"bascule", "unit"}));
+  record.owner = Uid(json::string_at(value, {"bascule", "owner"}));
+  record.cpus = static_cast<std::uint32_t>(std::clamp<std::int64_t>(
+      json::int_at(value, {"bascule", "cpus"}).value_or(0), 0, std::numeric_limits<std::int32_t>::max()));
   record.spec = json::string_at(value, {"bascule", "spec"});
   auto uids = parse_uids(json::array_at(value, {"bascule", "uids"}));
   if (record.bridge.empty() || record.cluster.empty() || record.unit.empty() || !uids ||

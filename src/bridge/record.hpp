@@ -2,7 +2,7 @@
 // Kubernetes, so a lost answer or a crash after submit heals by finding the job again, and nobody else's job is ever
 // touched.
 //
-// {"pods":["ns/name",...],"bascule":{"v":1,"bridge":B,"cluster":C,"unit":U,"spec":S,"uids":["...",...]}}
+// {"pods":["ns/name",...],"bascule":{"v":1,"bridge":B,"cluster":C,"unit":U,"owner":O,"cpus":N,"spec":S,"uids":["...",...]}}
 // `pods` is what slurm-bridge writes and reads; `uids` are the pods' UIDs in the same order.
 #pragma once
 
@@ -23,7 +23,9 @@ struct JobRecord {
   std::string spec;     // fingerprint of the description last sent (see fingerprint())
   std::vector<NamespacedName> pods;
   std::vector<Uid> uids;
-  bool legacy = false;  // written by slurm-bridge: only `pods` is known
+  bool legacy = false;     // written by slurm-bridge: only `pods` is known
+  std::uint32_t cpus = 0;  // of each pod, when several may share a node of the job; 0: one pod a node
+  Uid owner = {};          // controller of a single pod, which makes its successor; empty: none, or a gang
   friend bool operator==(const JobRecord&, const JobRecord&) = default;
 };
 

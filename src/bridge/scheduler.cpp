@@ -31,13 +31,15 @@ json::Object mark_patch(JobId job) {
                                     {"finalizers", json::Array{std::string(names::kFinalizer)}}}}};
 }
 
-json::Value binding(const kube::Pod& pod, const std::string& node) {
+json::Value binding(const kube::Pod& pod, const std::string& node, std::uint32_t restarts) {
+  json::Object annotations{{std::string(names::kSlurmNode), node}};
+  if (restarts > 0) annotations[names::kSlurmRestarts] = std::to_string(restarts);
   return json::Object{{"apiVersion", "v1"},
                       {"kind", "Binding"},
                       {"metadata", json::Object{{"name", pod.meta.key.name},
                                                 {"namespace", pod.meta.key.ns},
                                                 {"uid", pod.meta.uid.str()},
-                                                {"annotations", json::Object{{std::string(names::kSlurmNode), node}}}}},
+                                                {"annotations", std::move(annotations)}}},
                       {"target", json::Object{{"apiVersion", "v1"}, {"kind", "Node"}, {"name", node}}}};
 }
 
@@ -92,6 +94,7 @@ struct Scheduler::Impl {
   std::unique_ptr<runtime::Controller> controller;
   std::unordered_map<Uid, Memory> memory;
   std::set<Uid> wait_for_nodes;
+  std::set<JobId> handed_on;  // being given to another unit
   std::uint64_t nodes_seen = 0;
   bool was_synced = false;
 
@@ -104,6 +107,10 @@ struct Scheduler::Impl {
     pods.on_change([this](const PodPtr& before, const PodPtr& after) {
       table.on_pod(before, after);
       index->on_pod(before, after);
+    });
+    table.on_holds([this](const kube::Pod& pod) {
+      const auto job = mirror.job(label_of(pod));
+      return !job || (runs(*job) && !requeued_since(*job, pod));
     });
     nodes.on_change([this](const NodePtr& before, const NodePtr& after) {
       table.on_node(before, after);
@@ -157,6 +164,10 @@ struct Scheduler::Impl {
     }
     view.jobs = index->jobs(unit, mirror);
     view.labelled = labelled(view);
+    if (first != view.pods.end() && view.pods.size() == 1 && view.jobs.empty()) {
+      const auto find = [this](JobId id) { return std::pair(mirror.job(id), mirror.confirmed_at(id)); };
+      view.inherits = index->inheritance(*view.pods.front(), find, handed_on);
+    }
     if (!may_act()) co_return runtime::Result{.requeue_after = 1s};
     Memory& mind = memory[unit];
     const UnitPlan plan = plan_unit(options.config, self, view, slurm_view(), table, mind, loop.now(), loop.wall());
@@ -186,7 +197,17 @@ struct Scheduler::Impl {
   Task<> act(const UnitPlan& plan, Uid unit, std::stop_token stop) {
     for (const UnitPlan::Cancel& cancel : plan.cancels) co_await cancel_job(cancel, unit, stop);
     if (plan.submit) co_await submit(*plan.submit, unit, stop);
-    if (plan.update) co_await update(*plan.update, unit, stop);
+    if (plan.update) {
+      const JobId job = plan.update->job;
+      handed_on.insert(job);
+      try {
+        co_await update(*plan.update, unit, stop);
+      } catch (...) {
+        handed_on.erase(job);
+        throw;
+      }
+      handed_on.erase(job);
+    }
     co_await each(plan.marks, [this, &unit, &stop](const UnitPlan::Mark& mark) { return mark_pod(mark, unit, stop); });
     if (!plan.confirms.empty()) memory[unit].confirmed.clear();
     for (const JobId job : plan.confirms) {
@@ -304,7 +325,8 @@ struct Scheduler::Impl {
     memory[unit].binding.insert_or_assign(uid, NodeName(node));
     bool failed = false;
     try {
-      co_await kube.create_sub(kube::resources::kPods, bind.pod->meta.key, "binding", binding(*bind.pod, node), stop);
+      co_await kube.create_sub(kube::resources::kPods, bind.pod->meta.key, "binding",
+                               binding(*bind.pod, node, bind.restarts), stop);
     } catch (const kube::NotFound&) {
       failed = true;
     } catch (const kube::Conflict& error) {

@@ -4,6 +4,8 @@
 #include <map>
 #include <optional>
 
+#include "bridge/unit_jobs.hpp"
+
 namespace bascule::bridge {
 
 void UnitIndex::on_pod(const PodPtr& before, const PodPtr& after) {
@@ -45,7 +47,10 @@ void UnitIndex::on_job(const slurm::ClusterMirror::JobChange& change) {
       legacy_.insert_or_assign(id, std::move(*record));
     } else if (record && record->bridge == self_.bridge && record->cluster == self_.cluster) {
       legacy_.erase(id);  // adopted
+      const auto known = records_.find(id);
+      if (known != records_.end() && known->second.unit != record->unit) forget_record(id);  // handed on
       units_[record->unit].jobs.insert(id);
+      if (!record->owner.empty()) by_owner_[record->owner].insert(id);
       records_.insert_or_assign(id, std::move(*record));
     }
   }
@@ -53,17 +58,39 @@ void UnitIndex::on_job(const slurm::ClusterMirror::JobChange& change) {
   const auto known = records_.find(id);
   if (known != records_.end()) {
     const Uid unit = known->second.unit;
-    if (!change.after) {
-      units_[unit].jobs.erase(id);
-      records_.erase(known);
-      forget_if_empty(unit);
-    }
-    changed_(unit);
+    change.after ? changed_(unit) : forget_record(id);
   }
   const auto labelled = labelled_.find(id);
   if (labelled == labelled_.end()) return;
   const std::set<Uid> units = labelled->second;
   for (const Uid& unit : units) changed_(unit);
+}
+
+void UnitIndex::forget_record(JobId job) {
+  const auto known = records_.find(job);
+  const Uid unit = known->second.unit;
+  const auto owner = by_owner_.find(known->second.owner);
+  if (owner != by_owner_.end() && owner->second.erase(job) > 0 && owner->second.empty()) by_owner_.erase(owner);
+  units_[unit].jobs.erase(job);
+  records_.erase(known);
+  forget_if_empty(unit);
+  changed_(unit);
+}
+
+std::optional<JobView> UnitIndex::inheritance(const kube::Pod& pod, const FindJob& find,
+                                              const std::set<JobId>& taken) const {
+  const kube::OwnerReference* owner = pod.meta.controller();
+  const auto jobs = owner == nullptr ? by_owner_.end() : by_owner_.find(owner->uid);
+  if (jobs == by_owner_.end()) return std::nullopt;
+  for (const JobId id : jobs->second) {
+    auto [job, confirmed_at] = find(id);
+    if (!job || job->states.ended() || !requeued(*job) || taken.contains(id)) continue;
+    const JobRecord& record = records_.at(id);
+    const std::vector<PodPtr> held = pods(record.unit);
+    const auto over = [](const PodPtr& one) { return one->terminal() || one->deleting(); };
+    if (std::ranges::all_of(held, over)) return JobView{std::move(job), record, confirmed_at};
+  }
+  return std::nullopt;
 }
 
 std::vector<PodPtr> UnitIndex::pods(const Uid& unit) const {

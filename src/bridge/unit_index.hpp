@@ -32,6 +32,9 @@ class UnitIndex final {
   // The same by what `find` says of a job: the job, nullptr when Slurm does not list it, and when that was confirmed.
   using FindJob = std::function<std::pair<std::shared_ptr<const slurm::Job>, TimePoint>(JobId)>;
   std::vector<JobView> jobs(const Uid& unit, const FindJob& find) const;
+  // A job that Slurm has requeued, that has not ended and whose pods are all over or going, of the controller that made
+  // `pod` too: the one that has waited longest. `taken` are left out.
+  std::optional<JobView> inheritance(const kube::Pod& pod, const FindJob& find, const std::set<JobId>& taken) const;
   // The record of a job of ours, else nullptr.
   const JobRecord* record(JobId job) const;
   JobId highest_job() const noexcept { return highest_; }  // ever seen, anybody's
@@ -43,12 +46,14 @@ class UnitIndex final {
     std::set<JobId> jobs;
   };
   void forget_if_empty(const Uid& unit);
+  void forget_record(JobId job);
   std::vector<JobView> legacy_jobs(const Uid& unit, const Entry& entry, const FindJob& find) const;
 
   Identity self_;
   std::function<void(const Uid&)> changed_;
   std::unordered_map<Uid, Entry> units_;
   std::unordered_map<JobId, JobRecord> records_;
+  std::unordered_map<Uid, std::set<JobId>> by_owner_;  // jobs of single pods that have a controller
   std::unordered_map<JobId, JobRecord> legacy_;        // whose they are only a pod's label can tell
   std::unordered_map<JobId, std::set<Uid>> labelled_;  // units whose pods name this job
   JobId highest_;

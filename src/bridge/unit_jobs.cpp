@@ -1,9 +1,11 @@
 #include "bridge/unit_jobs.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 #include <tuple>
 
+#include "bridge/names.hpp"
 #include "slurm/hostlist.hpp"
 
 namespace bascule::bridge {
@@ -12,6 +14,11 @@ namespace {
 
 bool names_pod(const JobView& view, const Uid& pod) {
   return std::ranges::find(view.record.uids, pod) != view.record.uids.end();
+}
+
+bool is_requeuing(const slurm::JobStates& states) {
+  using slurm::JobFlag;
+  return states.has(JobFlag::kRequeued) || states.has(JobFlag::kRequeueHold) || states.has(JobFlag::kSpecialExit);
 }
 
 class Assigner final {
@@ -30,6 +37,7 @@ class Assigner final {
     }
     sort_by_rank(waiting);
     for (const PodPtr& pod : waiting) place(pod);
+    inherit();
     for (State& state : states_) share_hosts(state);
     refill();
     return finish();
@@ -80,7 +88,7 @@ class Assigner final {
 
   void hold(const PodPtr& pod, std::string node) {
     State* state = owner_of(*pod);
-    if (state == nullptr) return;
+    if (state == nullptr || requeued_since(*state->held.view->job, *pod)) return;
     ++state->held.bound;
     state->taken.push_back(std::move(node));
   }
@@ -100,6 +108,14 @@ class Assigner final {
     }
   }
 
+  // The pods a requeued job stopped are gone or going; those without a job are their successors.
+  void inherit() {
+    for (State& state : states_) {
+      if (out_.uncovered.empty()) return;
+      if (requeued(*state.held.view->job) && state.held.members() == 0) std::swap(state.held.pods, out_.uncovered);
+    }
+  }
+
   // A running job's free hosts, in Slurm's order, to its pods in order of rank.
   void share_hosts(State& state) {
     const slurm::Job& job = *state.held.view->job;
@@ -110,14 +126,22 @@ class Assigner final {
       return;
     }
     std::multiset<std::string> taken(state.taken.begin(), state.taken.end());
-    for (const std::string& host : *hosts) {
+    const std::uint32_t cpus = state.held.view->record.cpus;
+    if (cpus > 0 && job.node_cpus.size() != hosts->size()) {
+      state.held.unreadable = "how many CPUs it holds on each is not said";
+      return;
+    }
+    for (std::size_t i = 0; i < hosts->size(); ++i) {
+      const std::string& host = (*hosts)[i];
       if (memory_.given_up.contains({job.id, host})) continue;
       const NodePtr node = nodes_.by_slurm_name(host);
-      const auto used = node ? taken.find(node->meta.key.name) : taken.end();
-      if (used != taken.end()) {
-        taken.erase(used);
-      } else {
-        state.free.push_back(host);
+      for (std::uint32_t places = cpus > 0 ? job.node_cpus[i] / cpus : 1; places > 0; --places) {
+        const auto used = node ? taken.find(node->meta.key.name) : taken.end();
+        if (used != taken.end()) {
+          taken.erase(used);
+        } else {
+          state.free.push_back(host);
+        }
       }
     }
     const std::size_t room = std::min(state.free.size(), state.held.pods.size());
@@ -165,7 +189,7 @@ class Assigner final {
       if (state.held.members() > 0) {
         out_.jobs.push_back(std::move(state.held));
       } else if (std::ranges::any_of(unit_.pods, [&](const PodPtr& pod) {
-                   return !pod->terminal() && !pod->deleting() &&
+                   return !pod->terminal() && !pod->deleting() && !(pod->bound() && requeued_since(*view.job, *pod)) &&
                           (names_pod(view, pod->meta.uid) || label_of(*pod) == view.job->id);
                  })) {
         out_.surplus.push_back(&view);
@@ -193,6 +217,24 @@ bool holds_node(const kube::Pod& pod) {
 
 bool runs(const slurm::Job& job) {
   return job.states.base == slurm::JobState::kRunning && !job.states.has(slurm::JobFlag::kCompleting);
+}
+
+bool requeued(const slurm::Job& job) {
+  return job.restart_count > 0 || is_requeuing(job.states);
+}
+
+bool requeued_since(const slurm::Job& job, const kube::Pod& pod) {
+  const std::string_view text = kube::value_or(pod.meta.annotations, names::kSlurmRestarts, "0");
+  std::uint32_t known = 0;
+  std::from_chars(text.data(), text.data() + text.size(), known);
+  if (job.restart_count > known) return true;
+  // Slurm counts when it starts the job again; until then a flag says so.
+  return job.restart_count == known && !runs(job) && is_requeuing(job.states);
+}
+
+bool has_successors(const JobRecord& record) {
+  const bool single = record.uids.size() == 1 && record.uids.front() == record.unit;
+  return !record.legacy && (!single || !record.owner.empty());
 }
 
 UnitJobs assign_pods(const UnitView& unit, const NodeView& nodes, const UnitMemory& memory) {

@@ -3,8 +3,10 @@
 //
 //  - A pod belongs to the live job its label names, else to the one we have just marked it with, else to the best one
 //    whose record names it. Better is: holds more bound pods, is named by more labels, runs, is older.
-//  - A running job gives its nodes to its pods in order of rank; a bound pod, or one being bound, keeps its node.
+//  - A running job gives its nodes to its pods in order of rank; a bound pod, or one being bound, keeps its node. A
+//  node takes one pod, or of a job whose pods may share nodes as many as Slurm gave it CPUs for.
 //  - A node that a pod of a living gang has left goes to the gang's next pod, before that one waits for another job.
+//  - A job that Slurm has requeued keeps its place in the queue for those who come after the pods it stopped.
 //  - What is left over is uncovered: it needs a job.
 #pragma once
 
@@ -33,6 +35,14 @@ struct UnitJobs {
 bool wants_node(const kube::Pod& pod);  // ours to place: not bound, over, going, or gated
 bool holds_node(const kube::Pod& pod);  // bound and not over, whatever its deletion says: it may still use the node
 bool runs(const slurm::Job& job);       // RUNNING and not on its way out
+// Slurm has put the job back into its queue at least once, after preemption or by an administrator.
+bool requeued(const slurm::Job& job);
+// ... after this pod was bound: its node is not its own any more. A job that is pending without that comes from the old
+// state of a slurmctld that was killed.
+bool requeued_since(const slurm::Job& job, const kube::Pod& pod);
+// Whether others may come for the job when its pods are gone: other members of its gang, or what the pod's controller
+// makes in its place.
+bool has_successors(const JobRecord& record);
 
 UnitJobs assign_pods(const UnitView& unit, const NodeView& nodes, const UnitMemory& memory);
 

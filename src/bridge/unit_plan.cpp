@@ -118,6 +118,7 @@ class Planner final {
       wake_at(now_ + 500ms);
       return wait(pods, "OwnerUnknown", unit_.root_problem);
     }
+    if (inherit(pods)) return;
     if (!gang_allows(pods, pods.size() + placed())) return;
     if (memory_.hold_until && now_ < *memory_.hold_until) {
       wake_at(*memory_.hold_until);
@@ -131,6 +132,24 @@ class Planner final {
       plan_.waits_for_nodes = true;
       plan_.waiting.push_back(std::move(wanted.error()));
     }
+  }
+
+  // A job that Slurm requeued has lost its pod, not its place in the queue: the pod made instead takes it over.
+  bool inherit(const std::vector<PodPtr>& pods) {
+    if (!unit_.inherits || pods.size() != 1 || unit_.root->gang) return false;
+    const JobView& from = *unit_.inherits;
+    JobRecord record = from.record;
+    record.unit = unit_.uid;
+    record.pods = {pods.front()->meta.key};
+    record.uids = {pods.front()->meta.uid};
+    slurm::JobDescription change;
+    change.admin_comment = print_record(record);
+    std::string mark = fingerprint(*change.admin_comment);
+    if (mark == memory_.update_refused) return false;
+    plan_.update = UnitPlan::Update{from.job->id, std::move(change), std::move(mark)};
+    wait(pods, "Unschedulable",
+         "Slurm job " + from.job->id.str() + ", which was requeued, goes to this pod in place of the one it stopped");
+    return true;
   }
 
   // True when it is now sure that the doubtful submit left no job.
@@ -192,7 +211,7 @@ class Planner final {
   };
   // One job for `pods`, with node lists and record, or why there is none. `elsewhere`: members of the gang that have
   // their nodes already.
-  std::expected<Wanted, Waiting> describe(const std::vector<PodPtr>& pods, std::size_t elsewhere) {
+  std::expected<Wanted, Waiting> describe(std::vector<PodPtr> pods, std::size_t elsewhere) {
     auto description = describe_job(config_, *unit_.root, pods);
     if (!description) {
       std::string all;
@@ -201,8 +220,16 @@ class Planner final {
     }
     const std::size_t needed =
         unit_.root->gang ? std::min(pods.size(), minimum() > elsewhere ? minimum() - elsewhere : 1) : pods.size();
+    // Slurm takes a range of nodes but one number of tasks: those that must start together, the rest by jobs of their
+    // own, as many as get room.
+    const bool packed = description->tasks.has_value();
+    if (packed && needed < pods.size()) {
+      pods.resize(needed);
+      description->tasks = static_cast<std::uint32_t>(needed);
+      description->nodes = slurm::NodeCount{1, *description->tasks};
+    }
     const Candidates& candidates = nodes_.candidates(pods, description->partition.value_or(""));
-    if (candidates.usable < needed) {
+    if (candidates.usable < (packed ? 1 : needed)) {
       return std::unexpected(
           Waiting{"Unschedulable", "no node that Slurm may use fits the pod: " + candidates.why_none, {}, pods});
     }
@@ -216,6 +243,9 @@ class Planner final {
       record.pods.push_back(pod->meta.key);
       record.uids.push_back(pod->meta.uid);
     }
+    if (packed) record.cpus = description->cpus_per_task.value_or(1);
+    const kube::OwnerReference* owner = pods.front()->meta.controller();
+    if (!unit_.root->gang && owner != nullptr) record.owner = owner->uid;
     description->admin_comment = print_record(record);
     return Wanted{std::move(*description), std::move(record)};
   }
@@ -254,13 +284,23 @@ class Planner final {
     for (const PodPtr& pod : held.pods) mark(pod, view.job->id);
     const std::size_t others = placed(&held);
     if (unit_.root && unit_.root->gang && held.pods.size() + jobs_.uncovered.size() + others < minimum()) {
-      plan_.cancels.push_back({view.job->id, group_name() + " has only " + too_few(held.pods.size() + others)});
+      // Members of a requeued gang come one by one.
+      if (!requeued(*view.job)) {
+        plan_.cancels.push_back({view.job->id, group_name() + " has only " + too_few(held.pods.size() + others)});
+      }
       return wait(held.pods, "InsufficientPods", group_name() + " has " + too_few(held.pods.size() + others));
     }
     Waiting waiting = describe_pending(*view.job);
     if (can_update()) {
       std::vector<PodPtr> pods = std::move(held.pods);
-      std::ranges::move(std::exchange(jobs_.uncovered, {}), std::back_inserter(pods));
+      std::size_t joining = jobs_.uncovered.size();
+      if (view.record.cpus > 0) {
+        const std::size_t wanted = minimum() > others ? minimum() - others : 1;
+        joining = std::min(joining, wanted > pods.size() ? wanted - pods.size() : 0);
+      }
+      const auto last = jobs_.uncovered.begin() + static_cast<std::ptrdiff_t>(joining);
+      std::move(jobs_.uncovered.begin(), last, std::back_inserter(pods));
+      jobs_.uncovered.erase(jobs_.uncovered.begin(), last);
       sort_by_rank(pods);
       auto wanted = describe(pods, others);
       if (wanted && differs(view.record, wanted->record)) {
@@ -296,13 +336,15 @@ class Planner final {
     }
     std::vector<UnitPlan::Bind> binds;
     std::vector<std::string> refused;
+    std::map<std::string, std::vector<PodPtr>> beside;
     std::string problem;
     for (std::size_t i = 0; i < held.pods.size(); ++i) {
       const NodePtr node = nodes_.by_slurm_name(held.hosts[i]);
-      const std::string refusal =
-          node ? nodes_.refusal(*held.pods[i], *node) : "is not a node of this Kubernetes cluster";
+      const std::string refusal = node ? nodes_.refusal(*held.pods[i], *node, beside[held.hosts[i]])
+                                       : "is not a node of this Kubernetes cluster";
       if (refusal.empty()) {
-        binds.push_back({held.pods[i], node, job.id});
+        beside[held.hosts[i]].push_back(held.pods[i]);
+        binds.push_back({held.pods[i], node, job.id, job.restart_count});
       } else {
         problem = "node " + held.hosts[i] + " " + refusal;
         refused.push_back(held.hosts[i]);
@@ -338,7 +380,7 @@ class Planner final {
     plan_.waits_for_nodes = true;
     if (!memory_.misfit_since) memory_.misfit_since = now_;
     const TimePoint patience = *memory_.misfit_since + kMisfitPatience;
-    wake_at(std::max(patience, now_ + 1s));
+    wake_at(now_ + 1s);
     if (now_ >= patience) {
       memory_.misfit_since.reset();
       if (held.bound == 0) {

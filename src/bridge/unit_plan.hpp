@@ -51,6 +51,7 @@ struct UnitView {
   std::optional<Root> root;                             // nullopt: not known
   std::string root_problem;                             // why not
   std::vector<JobView> jobs;                            // of this unit: record names it and our bridge and cluster
+  std::optional<JobView> inherits;                      // requeued, of a pod whose successor this single pod is
   slurm::Knowledge labelled = slurm::Knowledge::kGone;  // of a job that a waiting pod's label names and `jobs` lacks
 };
 
@@ -78,8 +79,9 @@ class NodeView {
   virtual const Candidates& candidates(const std::vector<PodPtr>& pods, const std::string& partition) = 0;
   // By the name in Slurm; nullptr when no Kubernetes node has it.
   virtual NodePtr by_slurm_name(const std::string& name) const = 0;
-  // Empty: the pod may be bound there now.
-  virtual std::string refusal(const kube::Pod& pod, const kube::Node& node) const = 0;
+  // Empty: the pod may be bound there now, with those beside it that are about to be.
+  virtual std::string refusal(const kube::Pod& pod, const kube::Node& node,
+                              const std::vector<PodPtr>& beside) const = 0;
 };
 
 // What this process remembers of a unit between plans. Losing it (a restart) costs time, never correctness.
@@ -124,6 +126,7 @@ struct UnitPlan {
     PodPtr pod;
     NodePtr node;
     JobId job;
+    std::uint32_t restarts = 0;  // of the job, before this start
   };
   std::optional<slurm::JobDescription> submit;
   std::optional<Update> update;

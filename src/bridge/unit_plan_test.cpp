@@ -138,6 +138,7 @@ TEST_F(UnitPlanTest, PendingJobSaysWhy) {
   EXPECT_EQ(p.waiting.at(0).reason, "Unschedulable");
   EXPECT_EQ(p.waiting.at(0).message, "Slurm job 7 is PENDING (Resources)");
   EXPECT_FALSE(p.update) << "W24: nothing changed";
+  EXPECT_TRUE(p.marks.empty()) << "W28: it is marked already";
 }
 
 // A node that joins later and does not fit is excluded from the job that already waits.
@@ -236,6 +237,83 @@ TEST_F(UnitPlanTest, AFullNodeIsNotBoundTo) {
   const UnitPlan p = plan();
   EXPECT_TRUE(p.binds.empty());
   EXPECT_NE(p.waiting.at(0).message.find("has no room: cpu"), std::string::npos) << p.waiting.at(0).message;
+}
+
+// W7: a job that slurmctld has forgotten is none, whatever the pod's label says.
+TEST_F(UnitPlanTest, AForgottenJobIsSubmittedAgain) {
+  mark(7);
+  view.labelled = slurm::Knowledge::kUnknown;
+  EXPECT_FALSE(plan().submit);
+  view.labelled = slurm::Knowledge::kGone;
+  EXPECT_TRUE(plan().submit);
+}
+
+// W9: a pod without annotations whose label is wrong is put right like any other.
+TEST_F(UnitPlanTest, ALabelOfTheWrongJobIsCorrected) {
+  mark(5);
+  pod.meta.annotations.clear();
+  pod.meta.finalizers.clear();
+  add_job(7, slurm::JobState::kPending);
+  const UnitPlan p = plan();
+  ASSERT_EQ(p.marks.size(), 1u);
+  EXPECT_EQ(p.marks[0].job, JobId{7});
+}
+
+// W12: what others use at the moment keeps nobody out of Slurm's queue.
+TEST_F(UnitPlanTest, FullNodesDoNotKeepAPodOutOfTheQueue) {
+  for (const char* name : {"n1", "n2"}) {
+    auto node = std::make_shared<kube::Node>(*nodes.by_slurm_name(name));
+    node->allocatable = {{interner("cpu"), Quantity(8)}, {interner("pods"), Quantity(110)}};
+    nodes.on_node(nodes.by_slurm_name(name), node);
+    auto other = std::make_shared<kube::Pod>(pod);
+    other->meta.uid = Uid(name);
+    other->node_name = interner(name);
+    other->requests = {{interner("cpu"), Quantity(8)}};
+    nodes.on_pod(nullptr, other);
+  }
+  pod.requests = {{interner("cpu"), Quantity(8)}};
+  EXPECT_TRUE(plan().submit);
+}
+
+// W29: a node list that cannot be read is told, not passed over.
+TEST_F(UnitPlanTest, AnUnreadableNodeListBindsNothingAndIsTold) {
+  add_job(7, slurm::JobState::kRunning, "n[1-");
+  mark(7);
+  const UnitPlan p = plan();
+  EXPECT_TRUE(p.binds.empty() && p.cancels.empty());
+  EXPECT_NE(p.waiting.at(0).message.find("has a node list that cannot be read"), std::string::npos);
+}
+// ... nor is a node that Kubernetes does not have.
+TEST_F(UnitPlanTest, ANodeThatKubernetesLacksIsNoNode) {
+  add_job(7, slurm::JobState::kRunning, "elsewhere");
+  mark(7);
+  const UnitPlan p = plan();
+  EXPECT_TRUE(p.binds.empty());
+  EXPECT_NE(p.waiting.at(0).message.find("is not a node of this Kubernetes cluster"), std::string::npos);
+}
+
+// W48: what a pod's controller makes in its place takes over the job that Slurm requeued.
+TEST_F(UnitPlanTest, ARequeuedJobIsInherited) {
+  learn_spec();
+  auto job = std::make_shared<slurm::Job>();
+  job->id = JobId{7};
+  job->states.base = slurm::JobState::kPending;
+  job->restart_count = 1;
+  JobRecord record{self.bridge,     self.cluster, Uid("u0"), submitted_spec,
+                   {{"ns", "old"}}, {Uid("u0")},  false,     Uid("rs")};
+  view.inherits = JobView{job, record, now};
+  const UnitPlan p = plan();
+  EXPECT_FALSE(p.submit);
+  ASSERT_TRUE(p.update);
+  EXPECT_EQ(p.update->job, JobId{7});
+  const auto changed = parse_record(*p.update->description.admin_comment);
+  ASSERT_TRUE(changed);
+  EXPECT_EQ(changed->unit, Uid("u1"));
+  EXPECT_EQ(changed->uids, std::vector{Uid("u1")});
+  EXPECT_EQ(changed->owner, Uid("rs"));
+  EXPECT_EQ(changed->spec, submitted_spec);
+  memory.update_refused = p.update->fingerprint;
+  EXPECT_TRUE(plan().submit) << "Slurm would not have it";
 }
 
 TEST_F(UnitPlanTest, GatedPodsAreLeftAlone) {

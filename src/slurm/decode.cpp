@@ -226,6 +226,28 @@ void read_text(std::string_view key, Value value, Job& job) {
   if (key == "tres_per_node") return read(value, job.tres_per_node);
 }
 
+// job_resources: {"nodes":{"allocation":[{"name":"n1","cpus":{"count":2}}]}}, null while pending; nodes in the order of
+// the allocation's list.
+void read_allocation(Value value, Job& job) {
+  if (!value.is_object()) return;
+  value.fields([&job](std::string_view key, Value nodes) {
+    if (key != "nodes" || !nodes.is_object()) return;
+    nodes.fields([&job](std::string_view part, Value list) {
+      if (part != "allocation" || !list.is_array()) return;
+      list.items([&job](Value node) {
+        std::uint32_t& count = job.node_cpus.emplace_back();
+        if (!node.is_object()) return;
+        node.fields([&count](std::string_view field, Value cpus) {
+          if (field != "cpus" || !cpus.is_object()) return;
+          cpus.fields([&count](std::string_view name, Value number) {
+            if (name == "count") read(number, count);
+          });
+        });
+      });
+    });
+  });
+}
+
 Job read_job(Value record) {
   Job job;
   std::string user_number;
@@ -238,6 +260,7 @@ Job read_job(Value record) {
     if (key == "flags") {
       return read_words(value, [&job](std::string_view flag) { job.external |= flag == "EXTERNAL_JOB"; });
     }
+    if (key == "job_resources") return read_allocation(value, job);
     if (key == "hold") return read_bool(value, job.hold);
     if (key == "priority") return read_limit(value, job.priority);
     if (key == "time_limit") return read_limit(value, job.time_limit);

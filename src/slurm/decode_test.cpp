@@ -21,7 +21,9 @@ TEST(SlurmDecode, AJobInTheShapesOfAllVersions) {
      "gres_detail":["gpu:a100:2(IDX:0-1)"],"state_reason":"None","unknown":{"a":[1,{"b":null}]},
      "start_time":{"set":true,"infinite":false,"number":5},"job_resources":null},
     {"job_id":"18","job_state":"RUNNING","user_name":"","user_id":1000,"nodes":null,"priority":3,
-     "time_limit":"10","flags":null,"gres_detail":null,"hold":null,"start_time":12,"name":null,"comment":7}
+     "time_limit":"10","flags":null,"job_resources":{"cpus":6,"nodes":{"count":2,"allocation":[
+       {"index":0,"name":"n1","cpus":{"count":4,"used":0},"sockets":[{"index":0,"cores":[]}]},
+       {"index":1,"name":"n2","cpus":{"count":2,"used":0}}]}},"gres_detail":null,"hold":null,"start_time":12,"name":null,"comment":7}
   ],"errors":[],"warnings":[],"meta":{
   "slurm" : {"release" : "26.05.5", "cluster" : "farm"}
 }
@@ -49,6 +51,8 @@ TEST(SlurmDecode, AJobInTheShapesOfAllVersions) {
   EXPECT_FALSE(b.external);
   EXPECT_EQ(b.nodes, "");
   EXPECT_EQ(b.comment, "7");
+  EXPECT_THAT(a.node_cpus, ElementsAre());
+  EXPECT_THAT(b.node_cpus, ElementsAre(4, 2));
 }
 
 TEST(SlurmDecode, AnUnsetLimitIsAbsent) {

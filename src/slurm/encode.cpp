@@ -46,13 +46,16 @@ json::Object describe(const JobDescription& job) {
   put(to, "admin_comment", job.admin_comment);
   put(to, "comment", job.comment);
   put(to, "tres_per_node", job.tres_per_node);
+  put(to, "tres_per_task", job.tres_per_task);
   if (job.nodes) {
     const auto [minimum, maximum] = *job.nodes;
     to["nodes"] = minimum == maximum ? std::to_string(minimum) : fmt::format("{}-{}", minimum, maximum);
   }
+  put(to, "tasks", job.tasks);
   put(to, "tasks_per_node", job.tasks_per_node);
   put(to, "cpus_per_task", job.cpus_per_task);
   if (job.memory_per_node) to["memory_per_node"] = number(std::max<std::uint64_t>(1, *job.memory_per_node));
+  if (job.memory_per_cpu) to["memory_per_cpu"] = number(std::max<std::uint64_t>(1, *job.memory_per_cpu));
   if (job.time_limit) to["time_limit"] = number(*job.time_limit);
   if (job.priority) to["priority"] = number(*job.priority);
   put(to, "required_nodes", job.required_nodes);

@@ -83,6 +83,7 @@ struct Job {
   std::string comment;
   std::string tres_per_node;
   std::vector<std::string> gres_detail;  // one a node, in the order of `nodes`
+  std::vector<std::uint32_t> node_cpus;  // of the allocation: one a node, in the order of `nodes`
   bool external = false;                 // flag EXTERNAL_JOB; from v0.0.43
   bool hold = false;
   std::optional<std::uint32_t> priority;
@@ -180,11 +181,11 @@ struct JobDescription {
   std::optional<std::string> name, account, partition, qos, reservation, constraints, licenses, wckey, mcs_label;
   std::optional<std::string> user_id, group_id;
   std::optional<std::string> admin_comment, comment;
-  std::optional<std::string> tres_per_node;
+  std::optional<std::string> tres_per_node, tres_per_task;
   std::optional<NodeCount> nodes;
-  std::optional<std::uint32_t> tasks_per_node, cpus_per_task;
-  std::optional<std::uint64_t> memory_per_node;  // MiB, never 0
-  std::optional<std::uint32_t> time_limit;       // minutes
+  std::optional<std::uint32_t> tasks, tasks_per_node, cpus_per_task;
+  std::optional<std::uint64_t> memory_per_node, memory_per_cpu;  // MiB, never 0; one of them
+  std::optional<std::uint32_t> time_limit;                       // minutes
   std::optional<std::uint32_t> priority;
   std::optional<std::vector<std::string>> required_nodes, excluded_nodes;
   std::optional<bool> exclusive;  // true: shared=["none"]; false: shared=[]

@@ -200,7 +200,9 @@ void FakeCluster::pod_garbage() {
       finish_pod(pod, true, "");
       continue;
     }
-    if (!deleting(pod->value)) {
+    // Also those that are being deleted: nobody else will confirm that they are over.
+    if (!deleting(pod->value) ||
+        json::int_at(pod->value, {"metadata", "deletionGracePeriodSeconds"}).value_or(30) > 0) {
       api_.writer().remove(pods, ns_of(pod->value), name_of(pod->value),
                            {.uid = std::nullopt, .version = std::nullopt, .grace = 0}, false);
       seen_.erase(mark);

@@ -80,19 +80,34 @@ std::string slurm_envelope(const SlurmModelOptions& about, const std::vector<Slu
   return out + "]";
 }
 
+namespace {
+
+std::string allocation(const SlurmModel::JobRecord& job) {
+  if (job.shares.empty()) return "null";
+  std::string out = R"({"nodes":{"allocation":[)";
+  for (const SlurmModel::Share& share : job.shares) {
+    if (&share != job.shares.data()) out += ',';
+    out += fmt::format(R"({{"name":{},"cpus":{{"count":{},"used":0}},"memory":{{"used":0,"allocated":{}}}}})",
+                       quoted(share.node), share.cpus, share.memory);
+  }
+  return out + "]}}";
+}
+
+}  // namespace
+
 void write_job(std::string& to, const SlurmModel::JobRecord& record, bool with_external_flag) {
   const slurm::Job& job = record.view;
   const bool ended = job.states.ended();
   fmt::format_to(
       std::back_inserter(to),
-      R"({{"account":{},"accrue_time":{},"admin_comment":{},"array_job_id":{},"batch_flag":{},"cluster":"farm","command":"","comment":{},"constraints_unknown":null,"cpus":{},"end_time":{},"excluded_nodes":{},"exit_code":{{"status":["SUCCESS"],"return_code":{},"signal":{{"id":{},"name":""}}}},"features":{},"flags":[{}],"gres_detail":{},"group_id":0,"hold":{},"job_id":{},"job_resources":null,"job_state":{},"name":{},"nodes":{},"partition":{},"priority":{},"qos":{},"required_nodes":{},"restart_cnt":{},"resv_name":{},"start_time":{},"state_description":{},"state_reason":{},"submit_time":{},"time_limit":{},"tres_per_node":{},"user_id":0,"user_name":{}}})",
+      R"({{"account":{},"accrue_time":{},"admin_comment":{},"array_job_id":{},"batch_flag":{},"cluster":"farm","command":"","comment":{},"constraints_unknown":null,"cpus":{},"end_time":{},"excluded_nodes":{},"exit_code":{{"status":["SUCCESS"],"return_code":{},"signal":{{"id":{},"name":""}}}},"features":{},"flags":[{}],"gres_detail":{},"group_id":0,"hold":{},"job_id":{},"job_resources":{},"job_state":{},"name":{},"nodes":{},"partition":{},"priority":{},"qos":{},"required_nodes":{},"restart_cnt":{},"resv_name":{},"start_time":{},"state_description":{},"state_reason":{},"submit_time":{},"time_limit":{},"tres_per_node":{},"user_id":0,"user_name":{}}})",
       quoted(job.account), write_number(job.submit_time), quoted(job.admin_comment), write_number(0),
       job.external ? "false" : "true", quoted(job.comment), write_number(1), write_number(job.end_time),
       quoted(job.excluded_nodes), write_number(ended ? std::optional<std::int64_t>(0) : std::nullopt),
       write_number(std::nullopt), quoted(job.constraints),
       with_external_flag && job.external ? R"("EXTERNAL_JOB")" : "", list(job.gres_detail), job.hold, job.id.value,
-      write_states(job.states), quoted(job.name), quoted(job.nodes), quoted(job.partition), limit(job.priority),
-      quoted(job.qos), quoted(job.required_nodes), job.restart_count, quoted(job.reservation),
+      allocation(record), write_states(job.states), quoted(job.name), quoted(job.nodes), quoted(job.partition),
+      limit(job.priority), quoted(job.qos), quoted(job.required_nodes), job.restart_count, quoted(job.reservation),
       write_number(job.start_time), quoted(job.state_description), quoted(job.state_reason),
       write_number(job.submit_time), limit(job.time_limit), quoted(job.tres_per_node), quoted(job.user));
 }
@@ -216,10 +231,13 @@ struct Reader {
     if (key == "admin_comment") return text(value, job.admin_comment);
     if (key == "comment") return text(value, job.comment);
     if (key == "tres_per_node") return text(value, job.tres_per_node);
+    if (key == "tres_per_task") return text(value, job.tres_per_task);
+    if (key == "tasks") return number(value, job.tasks);
     if (key == "nodes") return void(job.nodes = read_node_count(value));
     if (key == "tasks_per_node") return number(value, job.tasks_per_node);
     if (key == "cpus_per_task") return number(value, job.cpus_per_task);
     if (key == "memory_per_node") return number(value, job.memory_per_node);
+    if (key == "memory_per_cpu") return number(value, job.memory_per_cpu);
     if (key == "time_limit") return number(value, job.time_limit);
     if (key == "priority") return number(value, job.priority);
     if (key == "required_nodes") return void(job.required_nodes = read_words(value));
@@ -245,7 +263,7 @@ struct Reader {
       }
       return;
     }
-    if (key == "tasks" || key == "environment" || key == "current_working_directory") return;
+    if (key == "environment" || key == "current_working_directory") return;
     body.warnings.push_back(fmt::format("Ignoring unknown field \"{}\" in DATA_PARSER_JOB_DESC_MSG", key));
   }
 };

@@ -46,6 +46,12 @@ std::string join(const std::vector<std::string>& words) {
   return text;
 }
 
+// What one task asks for, or one node of a job that does not count tasks.
+GpuRequest gpus_of(const slurm::JobDescription& job) {
+  const auto& text = job.tres_per_task ? job.tres_per_task : job.tres_per_node;
+  return parse_gpu_request(text.value_or("")).value_or(GpuRequest{});
+}
+
 // Names of a hostlist, or of several.
 std::vector<std::string> names_of(const std::optional<std::vector<std::string>>& lists) {
   std::vector<std::string> names;
@@ -324,7 +330,7 @@ std::expected<JobId, SlurmNo> SlurmModel::submit(WallTime now, slurm::JobDescrip
   }
   record.asked = std::move(asked);
   record.runs_for = runs_for;
-  record.gpus = parse_gpu_request(record.asked.tres_per_node.value_or("")).value_or(GpuRequest{});
+  record.gpus = gpus_of(record.asked);
   if (auto valid = validate(record); !valid) return std::unexpected(valid.error());
   view.id = JobId{next_id_++};
   ++submitted_;
@@ -373,12 +379,15 @@ std::expected<void, SlurmNo> SlurmModel::update_job(WallTime now, JobId id, cons
   take(changed.asked.excluded_nodes, change.excluded_nodes);
   take(changed.asked.constraints, change.constraints);
   take(changed.asked.nodes, change.nodes);
+  take(changed.asked.tasks, change.tasks);
   take(changed.asked.tasks_per_node, change.tasks_per_node);
   take(changed.asked.cpus_per_task, change.cpus_per_task);
   take(changed.asked.memory_per_node, change.memory_per_node);
+  take(changed.asked.memory_per_cpu, change.memory_per_cpu);
   take(changed.asked.tres_per_node, change.tres_per_node);
+  take(changed.asked.tres_per_task, change.tres_per_task);
   take(changed.asked.exclusive, change.exclusive);
-  changed.gpus = parse_gpu_request(changed.asked.tres_per_node.value_or("")).value_or(GpuRequest{});
+  changed.gpus = gpus_of(changed.asked);
   slurm::Job& to = changed.view;
   if (change.partition) to.partition = *change.partition;
   if (auto valid = validate(changed); !valid) return valid;

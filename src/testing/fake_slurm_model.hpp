@@ -1,9 +1,9 @@
 // A small slurmctld in memory: jobs, nodes, partitions and a scheduler, for tests. No wire, no I/O; the time is given
 // with every call, and whatever lies between two calls (starts, ends, time limits, purges) happens in its order when
 // the later one is made. The scheduler: highest priority first, then lowest id; a job starts when its partition has
-// enough nodes that are up, not drained, have its features, are required or not excluded, and have the CPUs, memory and
-// GPUs free (or are wholly free, for an exclusive job). There is no backfill reservation: a job that does not fit does
-// not hold back others.
+// enough nodes (or, for a number of tasks, room on few enough nodes) that are up, not drained, have its features, are
+// required or not excluded, and have the CPUs, memory and GPUs free (or are wholly free, for an exclusive job). There
+// is no backfill reservation: a job that does not fit does not hold back others.
 #pragma once
 
 #include <cstdint>
@@ -71,6 +71,7 @@ class SlurmModel final {
     std::vector<Share> shares;
     std::optional<Duration> runs_for;  // native jobs that end by themselves
     WallTime started{};
+    WallTime begin{};  // not before
     WallTime ended{};
   };
 
@@ -85,6 +86,10 @@ class SlurmModel final {
                                        std::optional<Duration> runs_for = std::nullopt, std::string user = "root");
   std::expected<void, SlurmNo> update_job(WallTime now, JobId id, const slurm::JobDescription& change);
   std::expected<void, SlurmNo> cancel(WallTime now, JobId id);
+  // Preempted or requeued by an administrator: a running job waits in the queue again, and may start after `delay`
+  // (what Slurm calls BeginTime). External jobs of 26.05 are never requeued, the batch jobs that stand in for them
+  // in 24.11 are.
+  void requeue(WallTime now, JobId id, Duration delay);
   // Ends a running job so.
   void end(WallTime now, JobId id, slurm::JobState state, std::string reason = "None");
   std::expected<void, SlurmNo> update_node(WallTime now, const std::string& name, const slurm::NodeUpdate& change);
@@ -115,7 +120,9 @@ class SlurmModel final {
   void want_schedule(WallTime now);
   void schedule(WallTime now);
   bool try_start(WallTime now, JobRecord& job, std::vector<NodeRecord*>& free);
-  void start(WallTime now, JobRecord& job, const std::vector<NodeRecord*>& on);
+  std::uint32_t tasks_that_fit(const JobRecord& job, const NodeRecord& node) const;
+  // `tasks`: on each of them; empty: one each.
+  void start(WallTime now, JobRecord& job, const std::vector<NodeRecord*>& on, std::vector<std::uint32_t> tasks = {});
   void finish(WallTime now, JobRecord& job, slurm::JobState state, std::string reason);
   void release(JobRecord& job);
   void refresh(NodeRecord& node);
@@ -129,6 +136,7 @@ class SlurmModel final {
   // When what happens next: ends of running jobs and purges of ended ones.
   std::set<std::pair<WallTime, std::uint32_t>> ends_;
   std::set<std::pair<WallTime, std::uint32_t>> purges_;
+  std::set<WallTime> begins_;
   std::optional<WallTime> schedule_at_;
   std::int64_t last_job_update_ = 0;
   std::int64_t last_node_update_ = 0;

@@ -36,6 +36,7 @@ bool listed(const std::optional<std::vector<std::string>>& lists, const std::str
 
 // Memory left out or 0 is the whole node's.
 std::uint64_t memory_of(const slurm::JobDescription& job, const slurm::Node& node) {
+  if (job.memory_per_cpu && !job.exclusive.value_or(false)) return *job.memory_per_cpu * cpus_of(job);
   const std::uint64_t asked = job.memory_per_node.value_or(0);
   return asked == 0 || job.exclusive.value_or(false) ? node.memory : asked;
 }
@@ -71,6 +72,7 @@ void SlurmModel::catch_up(WallTime now) {
       if (at && *at <= now && (!next || *at < *next)) next = at;
     };
     consider(schedule_at_);
+    if (!begins_.empty()) consider(*begins_.begin());
     if (!ends_.empty()) consider(ends_.begin()->first);
     if (!purges_.empty()) consider(purges_.begin()->first);
     if (!next) return;
@@ -82,6 +84,9 @@ void SlurmModel::catch_up(WallTime now) {
       jobs_.erase(purges_.begin()->second);
       purges_.erase(purges_.begin());
       touch_jobs(*next);
+    } else if (!begins_.empty() && *begins_.begin() == *next) {
+      begins_.erase(begins_.begin());
+      schedule(*next);
     } else {
       schedule_at_.reset();
       schedule(*next);
@@ -105,7 +110,7 @@ void SlurmModel::schedule(WallTime now) {
   std::size_t depth = 0;
   bool blocked = false;
   for (JobRecord* job : queue) {
-    if (job->view.hold) continue;
+    if (job->view.hold || now < job->begin) continue;
     const bool looked_at = ++depth <= options_.schedule_depth && !free.empty();
     if (looked_at && try_start(now, *job, free)) continue;
     const std::string reason = blocked ? "Priority" : "Resources";
@@ -117,9 +122,35 @@ void SlurmModel::schedule(WallTime now) {
   }
 }
 
+std::uint32_t SlurmModel::tasks_that_fit(const JobRecord& job, const NodeRecord& node) const {
+  if (!fits(job, node)) return 0;
+  std::uint64_t room = (node.view.cpus - node.view.alloc_cpus) / cpus_of(job.asked);
+  if (const std::uint64_t memory = memory_of(job.asked, node.view); memory > 0) {
+    room = std::min(room, (node.view.memory - node.view.alloc_memory) / memory);
+  }
+  if (job.gpus.count > 0)
+    room = std::min<std::uint64_t>(room, (node.gpus.count - node.gpus.used.size()) / job.gpus.count);
+  return static_cast<std::uint32_t>(room);
+}
+
 bool SlurmModel::try_start(WallTime now, JobRecord& job, std::vector<NodeRecord*>& free) {
   const slurm::NodeCount wanted = job.asked.nodes.value_or(1);
   std::vector<NodeRecord*> on;
+  if (job.asked.tasks && !job.asked.required_nodes) {
+    std::uint32_t left = *job.asked.tasks;
+    std::vector<std::uint32_t> tasks;
+    for (NodeRecord* node : free) {
+      const std::uint32_t here = std::min(left, tasks_that_fit(job, *node));
+      if (here == 0 || on.size() >= wanted.maximum) continue;
+      on.push_back(node);
+      tasks.push_back(here);
+      left -= here;
+    }
+    if (left > 0 || on.size() < wanted.minimum) return false;
+    start(now, job, on, std::move(tasks));
+    std::erase_if(free, [](const NodeRecord* node) { return node->view.alloc_cpus >= node->view.cpus; });
+    return true;
+  }
   std::size_t required = 0;
   if (job.asked.required_nodes) {
     for (const std::string& list : *job.asked.required_nodes) {
@@ -143,19 +174,22 @@ bool SlurmModel::try_start(WallTime now, JobRecord& job, std::vector<NodeRecord*
   return true;
 }
 
-void SlurmModel::start(WallTime now, JobRecord& job, const std::vector<NodeRecord*>& on) {
+void SlurmModel::start(WallTime now, JobRecord& job, const std::vector<NodeRecord*>& on,
+                       std::vector<std::uint32_t> tasks) {
+  tasks.resize(on.size(), 1);
   slurm::Job& view = job.view;
   std::vector<std::string> names;
   view.gres_detail.clear();
-  for (NodeRecord* node : on) {
+  for (std::size_t i = 0; i < on.size(); ++i) {
+    NodeRecord* node = on[i];
     Share share;
     share.node = node->view.name;
-    share.cpus = job.asked.exclusive.value_or(false) ? node->view.cpus : cpus_of(job.asked);
-    share.memory = memory_of(job.asked, node->view);
+    share.cpus = job.asked.exclusive.value_or(false) ? node->view.cpus : cpus_of(job.asked) * tasks[i];
+    share.memory = memory_of(job.asked, node->view) * tasks[i];
     for (std::uint32_t core = 0; share.cores.size() < share.cpus; ++core) {
       if (node->cores.emplace(core, view.id.value).second) share.cores.push_back(core);
     }
-    const std::uint32_t count = job.asked.exclusive.value_or(false) ? node->gpus.count : job.gpus.count;
+    const std::uint32_t count = job.asked.exclusive.value_or(false) ? node->gpus.count : job.gpus.count * tasks[i];
     for (std::uint32_t gpu = 0; share.gpus.size() < count; ++gpu) {
       if (node->gpus.used.insert(gpu).second) share.gpus.push_back(gpu);
     }
@@ -196,6 +230,29 @@ void SlurmModel::release(JobRecord& job) {
     node.jobs.erase(job.view.id.value);
     refresh(node);
   }
+}
+
+void SlurmModel::requeue(WallTime now, JobId id, Duration delay) {
+  catch_up(now);
+  const auto it = jobs_.find(id.value);
+  if (it == jobs_.end() || it->second.view.states.base != JobState::kRunning) return;
+  JobRecord& job = it->second;
+  std::erase_if(ends_, [id](const auto& end) { return end.second == id.value; });
+  release(job);
+  job.shares.clear();
+  job.begin = now + delay;
+  begins_.insert(job.begin);
+  slurm::Job& view = job.view;
+  view.states = {.base = JobState::kPending};
+  view.state_reason = "BeginTime";
+  view.nodes.clear();
+  view.gres_detail.clear();
+  view.start_time = epoch_seconds(job.begin);
+  view.end_time = 0;
+  ++view.restart_count;
+  touch_jobs(now);
+  touch_nodes(now);
+  want_schedule(now);
 }
 
 void SlurmModel::finish(WallTime now, JobRecord& job, slurm::JobState state, std::string reason) {

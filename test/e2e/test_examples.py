@@ -134,6 +134,7 @@ EXPECTED = {
 }
 
 
+# W64: what the documentation shows is run.
 def test_every_example_is_tried():
     assert {f.name for f in EXAMPLES.glob("*.yaml")} == set(EXPECTED)
 

@@ -1,0 +1,265 @@
+// What ends early: jobs that Slurm preempts or requeues, pods that Kubernetes evicts, nodes that die. Scheduler and pod
+// sync as whole processes in simulated time.
+#include "bridge/bridge_sim_test.hpp"
+
+namespace bascule::bridge {
+namespace {
+
+struct Life : ::testing::Test {
+  void start() {
+    w.scheduler.start();
+    w.loop.advance(1ms);  // names of events are made of the time of the start
+    w.pod_sync.start();
+  }
+  void add_bare_pod(const std::string& name) {
+    w.api.create(r::kPods, testing::make_pod({.name = name,
+                                              .ns = "slurm-bridge",
+                                              .scheduler = "slurm-bridge-scheduler",
+                                              .annotations = {{"fake/run-for", "forever"}}}));
+  }
+  const testing::SlurmModel::JobRecord* job(std::uint32_t id) { return w.slurm.model().job(JobId{id}); }
+  std::optional<JobRecord> record(std::uint32_t id) { return parse_record(job(id)->view.admin_comment); }
+  // Pods that hold a node, by node.
+  std::map<std::string, std::string> holders() {
+    std::map<std::string, std::string> out;
+    for (const json::Value& pod : w.api.list(r::kPods)) {
+      const std::string_view phase = json::string_at(pod, {"status", "phase"});
+      const std::string node(json::string_at(pod, {"spec", "nodeName"}));
+      if (node.empty() || phase == "Succeeded" || phase == "Failed") continue;
+      EXPECT_TRUE(out.emplace(node, json::string_at(pod, {"metadata", "uid"})).second) << "two pods on " << node;
+    }
+    return out;
+  }
+  std::string events() {
+    std::string all;
+    for (const json::Value& event : w.api.list({"events.k8s.io", "v1", "events", "Event", true})) {
+      all +=
+          std::string(json::string_at(event, {"reason"})) + ": " + std::string(json::string_at(event, {"note"})) + "\n";
+    }
+    return all;
+  }
+
+  World w{1, 4, 20s};
+};
+
+// W48: the pod goes, the job keeps its place in the queue, and the pod that the Job makes next takes it over.
+TEST_F(Life, ARequeuedJobGoesToTheNextPodOfItsController) {
+  start();
+  w.add_job("one", 1);
+  w.loop.advance(3s);
+  ASSERT_EQ(holders().size(), 1u);
+  const Uid first = record(1)->uids.front();
+  w.slurm.model().requeue(w.slurm.now(), JobId{1}, 5s);
+  bool said = false;
+  for (int i = 0; i < 60 && holders().contains("n1") && holders().at("n1") == first.str(); ++i) {
+    w.loop.advance(100ms);
+    said = said || json::dump(w.api.list(r::kPods).front()).find("PreemptionByScheduler") != std::string::npos;
+  }
+  EXPECT_TRUE(said) << "a disruption, not a failure of the pod's own";
+  w.loop.advance(4s);
+  ASSERT_TRUE(record(1));
+  EXPECT_NE(record(1)->uids.front(), first);
+  EXPECT_TRUE(w.run(60s));
+  EXPECT_EQ(w.slurm.model().submitted(), 1u) << "the same job";
+  w.loop.advance(10s);
+  EXPECT_EQ(w.live_jobs(), 0u);
+  EXPECT_THAT(events(), ::testing::HasSubstr("SlurmJobEnded: Slurm job 1 was preempted or requeued"));
+}
+
+TEST_F(Life, ARequeuedGangComesBackTogetherInItsJob) {
+  start();
+  w.add_gang("gang", 3, 3);
+  w.loop.advance(3s);
+  ASSERT_EQ(holders().size(), 3u);
+  w.slurm.model().requeue(w.slurm.now(), JobId{1}, 10s);
+  for (int i = 0; i < 300 && !w.all_complete(); ++i) {
+    w.loop.advance(250ms);
+    holders();
+  }
+  EXPECT_TRUE(w.all_complete());
+  EXPECT_EQ(w.slurm.model().submitted(), 1u);
+  w.loop.advance(10s);
+  EXPECT_EQ(w.live_jobs(), 0u);
+}
+
+// W47: Slurm frees a node as soon as it ends or requeues a job; nobody is bound there before the pod has ended, too.
+TEST_F(Life, NobodyStartsBesideAPodThatIsStillEnding) {
+  World one(3, 1, 20s);
+  one.scheduler.start();
+  one.pod_sync.start();
+  one.add_job("a", 1);
+  one.loop.advance(2s);
+  one.add_job("b", 1);
+  one.loop.advance(2s);
+  ASSERT_TRUE(one.slurm.model().cancel(one.slurm.now(), JobId{1}));
+  for (int i = 0; i < 400 && !one.all_complete(); ++i) {
+    one.loop.advance(200ms);
+    std::size_t holding = 0;
+    for (const json::Value& pod : one.pods_on_nodes()) {
+      const std::string_view phase = json::string_at(pod, {"status", "phase"});
+      holding += phase != "Succeeded" && phase != "Failed";
+    }
+    ASSERT_LE(holding, 1u);
+  }
+  EXPECT_TRUE(one.all_complete());
+}
+
+// Several Jobs' pods stopped at once, while both processes die now and then: every job finds a successor, none is lost.
+TEST_F(Life, RequeuesHealThroughKills) {
+  start();
+  for (int i = 0; i < 8; ++i) w.add_job("j" + std::to_string(i), 1 + i % 2);
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 6; ++round) {
+    w.loop.advance(std::chrono::milliseconds(1000 + random() % 3000));
+    for (const auto& [id, one] : std::map(w.slurm.model().jobs())) {
+      if (one.view.states.base == slurm::JobState::kRunning && random() % 2 == 0) {
+        w.slurm.model().requeue(w.slurm.now(), JobId{id}, std::chrono::seconds(1 + random() % 4));
+      }
+    }
+    testing::SimProcess& victim = random() % 2 == 0 ? w.scheduler : w.pod_sync;
+    w.loop.advance(std::chrono::milliseconds(random() % 1500));
+    victim.kill();
+    w.loop.advance(std::chrono::milliseconds(random() % 1500));
+    victim.start();
+  }
+  w.loop.advance(90s);
+  EXPECT_TRUE(w.run(10min));
+  w.loop.advance(70s);
+  w.check();
+  EXPECT_EQ(w.live_jobs(), 0u);
+}
+
+// A pod without a controller has no successor: its end is told, and the job is not left behind.
+TEST_F(Life, ARequeuedBarePodEndsClearly) {
+  start();
+  add_bare_pod("bare");
+  w.loop.advance(3s);
+  w.slurm.model().requeue(w.slurm.now(), JobId{1}, 5s);
+  w.loop.advance(10s);
+  EXPECT_TRUE(w.api.list(r::kPods).empty());
+  EXPECT_EQ(w.live_jobs(), 0u);
+  EXPECT_THAT(events(), ::testing::HasSubstr("nothing makes another pod in place of one that has no controller"));
+}
+
+// A job that Slurm preempts for good is replaced by a new one.
+TEST_F(Life, APreemptedJobIsSubmittedAgainForTheNextPod) {
+  start();
+  w.add_job("one", 1);
+  w.loop.advance(3s);
+  w.slurm.model().end(w.slurm.now(), JobId{1}, slurm::JobState::kPreempted, "Preempted");
+  w.loop.advance(4s);
+  EXPECT_TRUE(w.run(60s));
+  EXPECT_EQ(w.slurm.model().submitted(), 2u);
+  w.loop.advance(10s);
+  EXPECT_EQ(w.live_jobs(), 0u);
+}
+
+// Preempted before it was bound: the pod waits on in the same job.
+TEST_F(Life, ARequeueBeforeTheBindingCostsNothing) {
+  start();
+  w.api.patch(r::kNodes, {"", "n1"}, json::Object{{"spec", json::Object{{"unschedulable", true}}}});
+  for (const char* node : {"n1", "n2", "n3", "n4"}) {
+    w.api.patch(
+        r::kNodes, {"", node},
+        json::Object{{"spec", json::Object{{"taints", json::Array{json::Object{{"key", "node.kubernetes.io/not-ready"},
+                                                                               {"effect", "NoSchedule"}}}}}}});
+  }
+  add_bare_pod("waits");
+  w.loop.advance(5s);
+  ASSERT_EQ(job(1)->view.states.base, slurm::JobState::kRunning);
+  w.slurm.model().requeue(w.slurm.now(), JobId{1}, 5s);
+  w.loop.advance(2s);
+  for (const char* node : {"n1", "n2", "n3", "n4"}) {
+    w.api.patch(r::kNodes, {"", node}, json::Object{{"spec", json::Object{{"taints", nullptr}}}});
+  }
+  w.loop.advance(20s);
+  EXPECT_EQ(w.slurm.model().submitted(), 1u);
+  EXPECT_EQ(holders().size(), 1u);
+  const json::Value pod = w.api.list(r::kPods).front();
+  EXPECT_EQ(json::string_at(pod, {"metadata", "annotations", names::kSlurmRestarts}), "1");
+  w.loop.advance(60s);
+  EXPECT_EQ(holders().size(), 1u) << "bound after the requeue: its allocation is its own";
+}
+
+// W47: whoever takes a pod away (eviction, kube-scheduler's preemption, a user), its nodes are Slurm's again only when
+// the pod is really over.
+TEST_F(Life, AnEvictedPodHoldsItsAllocationToTheEnd) {
+  start();
+  add_bare_pod("p");
+  w.loop.advance(3s);
+  ASSERT_EQ(job(1)->view.states.base, slurm::JobState::kRunning);
+  w.cluster.set_node_alive(job(1)->view.nodes, false);  // its containers do not end
+  w.api.remove(r::kPods, {"slurm-bridge", "p"});
+  w.loop.advance(5min);
+  EXPECT_EQ(job(1)->view.states.base, slurm::JobState::kRunning);
+  w.cluster.set_node_alive(job(1)->view.nodes, true);
+  w.loop.advance(5s);
+  EXPECT_EQ(w.live_jobs(), 0u);
+  EXPECT_TRUE(w.api.list(r::kPods).empty());
+}
+
+// A dead kubelet: its pods may still run, so their nodes stay theirs until Kubernetes itself says that they are over
+// (out-of-service taint, or the Node deleted). Then the work goes on elsewhere.
+TEST_F(Life, ADeadKubeletsPodsAreReplacedOnlyWhenKubernetesIsSure) {
+  start();
+  w.add_gang("gang", 3, 3);
+  w.loop.advance(3s);
+  ASSERT_EQ(holders().size(), 3u);
+  const std::string dead = "n2";
+  const std::string lost = holders().at(dead);
+  w.cluster.set_node_alive(dead, false);
+  const auto pod = [&]() -> std::optional<json::Value> {
+    for (json::Value& one : w.api.list(r::kPods)) {
+      if (json::string_at(one, {"metadata", "uid"}) == lost) return one;
+    }
+    return std::nullopt;
+  };
+  w.api.remove(r::kPods, {"slurm-bridge", std::string(json::string_at(*pod(), {"metadata", "name"}))});
+  w.loop.advance(4min);
+  EXPECT_TRUE(pod());
+  EXPECT_EQ(job(1)->view.nodes, "n[1-3]") << "still held";
+  w.api.erase(r::kNodes, {"", dead});  // PodGC ends the pods of nodes that are gone
+  w.loop.advance(2min);
+  EXPECT_FALSE(pod());
+  EXPECT_TRUE(w.run(5min));
+  w.loop.advance(10s);
+  EXPECT_EQ(w.live_jobs(), 0u);
+}
+
+// W18: members that do not ask for whole nodes share them, as many as there is room for, beside others.
+TEST_F(Life, AGangSharesNodesExactly) {
+  start();
+  w.add_gang("gang", 6, 6, {{"slurmjob.slinky.slurm.net/exclusive", "false"}}, "3");
+  w.loop.advance(3s);
+  std::map<std::string, int> members;
+  for (const json::Value& pod : w.pods_on_nodes()) ++members[std::string(json::string_at(pod, {"spec", "nodeName"}))];
+  EXPECT_THAT(members, ::testing::ElementsAre(std::pair("n1", 2), std::pair("n2", 2), std::pair("n3", 2)));
+  EXPECT_EQ(w.slurm.model().node("n1")->view.alloc_cpus, 6u);
+  for (int i = 0; i < 240 && !w.all_complete(); ++i) w.loop.advance(250ms);
+  EXPECT_TRUE(w.all_complete());
+  w.loop.advance(10s);
+  EXPECT_EQ(w.live_jobs(), 0u);
+  EXPECT_EQ(w.slurm.model().submitted(), 1u);
+}
+
+// ... and so do single pods, each by a job of its own: eight of one CPU on a node of eight.
+TEST_F(Life, SinglePodsShareANode) {
+  World one(2, 1);
+  one.scheduler.start();
+  one.pod_sync.start();
+  for (int i = 0; i < 9; ++i) {
+    one.api.create(r::kPods, testing::make_pod({.name = "p" + std::to_string(i),
+                                                .ns = "slurm-bridge",
+                                                .scheduler = "slurm-bridge-scheduler",
+                                                .cpu = "1",
+                                                .annotations = {{"fake/run-for", "forever"},
+                                                                {"slurmjob.slinky.slurm.net/exclusive", "false"}}}));
+  }
+  one.loop.advance(10s);
+  EXPECT_EQ(one.pods_on_nodes().size(), 8u);
+  EXPECT_EQ(one.slurm.model().node("n1")->view.alloc_cpus, 8u);
+  EXPECT_EQ(one.live_jobs(), 9u) << "the ninth waits in Slurm";
+}
+
+}  // namespace
+}  // namespace bascule::bridge

@@ -1,0 +1,93 @@
+#include "bridge/unit_index.hpp"
+
+#include <gtest/gtest.h>
+
+#include "bridge/names.hpp"
+
+namespace bascule::bridge {
+namespace {
+
+struct UnitIndexTest : ::testing::Test {
+  PodPtr pod(const std::string& name, std::string_view scheduler, std::string_view owner = {}) {
+    auto made = std::make_shared<kube::Pod>();
+    made->meta.key = {"ns", name};
+    made->meta.uid = Uid("uid-" + name);
+    made->scheduler_name = interner(scheduler);
+    made->phase = kube::PodPhase::kPending;
+    if (!owner.empty()) {
+      made->meta.owners = {{interner("batch/v1"), interner("Job"), interner("job"), Uid(owner), true}};
+    }
+    return made;
+  }
+  // A job whose record names the pod.
+  void put_job(std::uint32_t id, const std::string& name, std::string_view owner, std::uint32_t restarts,
+               std::string_view bridge = "bridge") {
+    auto job = std::make_shared<slurm::Job>();
+    job->id = JobId{id};
+    job->states.base = slurm::JobState::kPending;
+    job->external = true;
+    job->restart_count = restarts;
+    job->admin_comment = print_record({std::string(bridge),
+                                       "cluster",
+                                       Uid("uid-" + name),
+                                       "spec",
+                                       {{"ns", name}},
+                                       {Uid("uid-" + name)},
+                                       false,
+                                       Uid(owner)});
+    const auto before = jobs[JobId{id}];
+    jobs[JobId{id}] = job;
+    index.on_job({before, job});
+  }
+  UnitIndex::FindJob find() {
+    return [this](JobId id) { return std::pair(jobs[id], TimePoint{}); };
+  }
+
+  json::Interner interner;
+  std::set<Uid> changed;
+  std::map<JobId, std::shared_ptr<const slurm::Job>> jobs;
+  UnitIndex index{{"bridge", "cluster"}, [this](const Uid& unit) { changed.insert(unit); }};
+};
+
+// W53: pods of other schedulers and jobs of other bridges are nobody's here, whatever their records name.
+TEST_F(UnitIndexTest, OthersPodsAndJobsAreNotTouched) {
+  const PodPtr other = pod("a", "default-scheduler");
+  index.on_pod(nullptr, other);
+  put_job(7, "a", "", 0, "another bridge");
+  EXPECT_TRUE(index.all().empty());
+  EXPECT_TRUE(changed.empty());
+  put_job(8, "a", "", 0);
+  EXPECT_TRUE(index.pods(Uid("uid-a")).empty()) << "the job is ours, the pod is not";
+}
+
+// W48
+TEST_F(UnitIndexTest, ARequeuedJobIsLeftToTheNextPodOfItsController) {
+  const PodPtr first = pod("a", "bridge", "job");
+  index.on_pod(nullptr, first);
+  put_job(7, "a", "job", 1);
+  const PodPtr next = pod("b", "bridge", "job");
+  index.on_pod(nullptr, next);
+  EXPECT_FALSE(index.inheritance(*next, find(), {})) << "its pod is still there";
+  auto going = std::make_shared<kube::Pod>(*first);
+  going->meta.deleted = WallTime{};
+  index.on_pod(first, going);
+  ASSERT_TRUE(index.inheritance(*next, find(), {}));
+  EXPECT_EQ(index.inheritance(*next, find(), {})->job->id, JobId{7});
+  EXPECT_FALSE(index.inheritance(*next, find(), {JobId{7}}));
+  EXPECT_FALSE(index.inheritance(*pod("c", "bridge", "another"), find(), {}));
+  EXPECT_FALSE(index.inheritance(*pod("d", "bridge"), find(), {}));
+  put_job(8, "a", "job", 0);
+  EXPECT_FALSE(index.inheritance(*next, find(), {JobId{7}})) << "never started: not requeued";
+
+  changed.clear();
+  put_job(7, "b", "job", 1);  // handed on
+  EXPECT_TRUE(changed.contains(Uid("uid-a")) && changed.contains(Uid("uid-b")));
+  EXPECT_EQ(index.jobs(Uid("uid-a"), find()).size(), 1u) << "the other one";
+  EXPECT_EQ(index.jobs(Uid("uid-b"), find()).size(), 1u);
+  EXPECT_FALSE(index.inheritance(*pod("e", "bridge", "job"), find(), {}));
+  index.on_job({jobs[JobId{7}], nullptr});
+  EXPECT_TRUE(index.jobs(Uid("uid-b"), find()).empty());
+}
+
+}  // namespace
+}  // namespace bascule::bridge
