@@ -56,6 +56,8 @@ std::optional<std::string_view> label(const kube::Node& node, std::string_view k
   return value->view();
 }
 
+}  // namespace
+
 bool holds(const AffinityTerm& term, const kube::Node& node) {
   if (term.labels.empty() && term.fields.empty()) return false;
   return std::ranges::all_of(term.labels, [&](const auto& e) { return holds(e, label(node, e.key)); }) &&
@@ -63,6 +65,8 @@ bool holds(const AffinityTerm& term, const kube::Node& node) {
            return e.key == "metadata.name" && holds(e, std::string_view(node.meta.key.name));
          });
 }
+
+namespace {
 
 // Taints that node life cycle and cordon put on and take off; Slurm hears of them as a drain.
 bool comes_and_goes(std::string_view key) {
@@ -79,10 +83,15 @@ bool comes_and_goes(std::string_view key) {
 PodConstraints constraints_of(const kube::Pod& pod) {
   PodConstraints out{pod.node_selector, {}, !pod.required_node_affinity.empty(), pod.tolerations, pod.requests};
   if (!out.has_affinity) return out;
-  const json::Value affinity = json::parse(pod.required_node_affinity);
-  if (const json::Array* terms = json::array_at(affinity, {"nodeSelectorTerms"})) {
+  out.affinity = affinity_terms(json::parse(pod.required_node_affinity));
+  return out;
+}
+
+std::vector<AffinityTerm> affinity_terms(const json::Value& selector) {
+  std::vector<AffinityTerm> out;
+  if (const json::Array* terms = json::array_at(selector, {"nodeSelectorTerms"})) {
     for (const json::Value& term : *terms) {
-      out.affinity.push_back({expressions(term, "matchExpressions"), expressions(term, "matchFields")});
+      out.push_back({expressions(term, "matchExpressions"), expressions(term, "matchFields")});
     }
   }
   return out;
@@ -114,6 +123,11 @@ std::string misfit(const PodConstraints& constraints, const kube::Node& node, Wh
   if (constraints.has_affinity &&
       std::ranges::none_of(constraints.affinity, [&](const auto& term) { return holds(term, node); })) {
     return "does not match the pod's node affinity";
+  }
+  for (const std::vector<AffinityTerm>& places : constraints.volumes) {
+    if (std::ranges::none_of(places, [&](const auto& term) { return holds(term, node); })) {
+      return "cannot have a volume of the pod";
+    }
   }
   for (const kube::Taint& taint : node.taints) {
     if (taint.effect.view() != "NoSchedule" && taint.effect.view() != "NoExecute") continue;

@@ -1,4 +1,5 @@
-// Where a pod may run by Kubernetes' own rules: node selector, required node affinity, taints, size. Pure.
+// Where a pod may run by Kubernetes' own rules: node selector, required node affinity, taints, size, and where its
+// volumes are (volumes.hpp). Pure.
 // Before submit the answer becomes the job's excluded nodes; before binding it is asked again for the node Slurm chose.
 // Source: Kubernetes "Assigning Pods to Nodes", "Taints and Tolerations".
 #pragma once
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "bridge/unit.hpp"
+#include "json/value.hpp"
 
 namespace bascule::bridge {
 
@@ -27,7 +29,11 @@ struct PodConstraints {
   bool has_affinity = false;
   std::vector<kube::Toleration> tolerations;
   kube::ResourceList requests;
+  std::vector<std::vector<AffinityTerm>> volumes = {};  // of each any must hold
 };
+// The terms of a node selector ({"nodeSelectorTerms": [...]}).
+std::vector<AffinityTerm> affinity_terms(const json::Value& selector);
+bool holds(const AffinityTerm& term, const kube::Node& node);
 // Throws json errors when the affinity text is not what the API promises.
 PodConstraints constraints_of(const kube::Pod& pod);
 std::string class_of(const kube::Pod& pod);

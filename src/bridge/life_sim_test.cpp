@@ -261,5 +261,46 @@ TEST_F(Life, SinglePodsShareANode) {
   EXPECT_EQ(one.live_jobs(), 9u) << "the ninth waits in Slurm";
 }
 
+// W21: a pod whose volume is made on the node that Slurm chose is bound when the volume is there.
+TEST_F(Life, VolumesAreMadeBeforeTheBinding) {
+  const kube::Resource claims{"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", true};
+  const kube::Resource classes{"storage.k8s.io", "v1", "storageclasses", "StorageClass", false};
+  w.api.create(classes, json::Object{{"apiVersion", "storage.k8s.io/v1"},
+                                     {"kind", "StorageClass"},
+                                     {"metadata", json::Object{{"name", "fast"}}},
+                                     {"provisioner", "csi.example.com"},
+                                     {"volumeBindingMode", "WaitForFirstConsumer"}});
+  start();
+  json::Value pod = testing::make_pod({.name = "p", .ns = "slurm-bridge", .scheduler = "slurm-bridge-scheduler"});
+  json::at_or_create(pod, {"spec", "volumes"}) =
+      json::Array{json::Object{{"name", "data"}, {"persistentVolumeClaim", json::Object{{"claimName", "c"}}}}};
+  w.api.create(r::kPods, pod);
+  w.loop.advance(5s);
+  EXPECT_EQ(w.slurm.model().submitted(), 0u);
+  EXPECT_THAT(json::dump(w.api.list(r::kPods).front()), ::testing::HasSubstr("PersistentVolumeClaim c does not exist"));
+  w.api.create(claims, json::Object{{"apiVersion", "v1"},
+                                    {"kind", "PersistentVolumeClaim"},
+                                    {"metadata", json::Object{{"name", "c"}, {"namespace", "slurm-bridge"}}},
+                                    {"spec", json::Object{{"storageClassName", "fast"}}}});
+  w.loop.advance(5s);
+  const NamespacedName key{"slurm-bridge", "c"};
+  ASSERT_NE(job(1), nullptr);
+  EXPECT_EQ(job(1)->view.states.base, slurm::JobState::kRunning);
+  EXPECT_EQ(json::string_at(*w.api.get(claims, key), {"metadata", "annotations", "volume.kubernetes.io/selected-node"}),
+            job(1)->view.nodes);
+  EXPECT_TRUE(holders().empty());
+  w.api.create({"", "v1", "persistentvolumes", "PersistentVolume", false},
+               json::Object{{"apiVersion", "v1"},
+                            {"kind", "PersistentVolume"},
+                            {"metadata", json::Object{{"name", "v"}}},
+                            {"spec", json::Object{{"storageClassName", "fast"}}}});
+  w.api.patch(claims, key,
+              json::Object{
+                  {"metadata", json::Object{{"annotations", json::Object{{"pv.kubernetes.io/bind-completed", "yes"}}}}},
+                  {"spec", json::Object{{"volumeName", "v"}}}});
+  w.loop.advance(2s);
+  EXPECT_EQ(holders().size(), 1u);
+}
+
 }  // namespace
 }  // namespace bascule::bridge

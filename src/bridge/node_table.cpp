@@ -26,6 +26,27 @@ bool same_for_candidates(const kube::Node& a, const kube::Node& b) {
          a.allocatable == b.allocatable;
 }
 
+std::string text_of(const std::vector<std::vector<AffinityTerm>>& alternatives) {
+  std::string text;
+  const auto put = [&text](const std::vector<AffinityExpression>& expressions) {
+    for (const AffinityExpression& e : expressions) {
+      text += e.key + '\x1f' + e.op;
+      for (const std::string& value : e.values) text += '\x1f' + value;
+      text += ';';
+    }
+  };
+  for (const auto& terms : alternatives) {
+    text += '&';
+    for (const AffinityTerm& term : terms) {
+      text += '|';
+      put(term.labels);
+      text += ',';
+      put(term.fields);
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 void NodeTable::on_node(const NodePtr& before, const NodePtr& after) {
@@ -73,9 +94,16 @@ const Candidates& NodeTable::candidates(const std::vector<PodPtr>& pods, const s
   return kind.candidates;
 }
 
+PodConstraints NodeTable::constraints_for(const kube::Pod& pod) const {
+  PodConstraints out = constraints_of(pod);
+  out.volumes = volumes_.needs_of(pod).alternatives;
+  return out;
+}
+
 NodeTable::Class& NodeTable::class_for(const std::vector<PodPtr>& pods, const std::string& partition) {
   std::map<std::string, const kube::Pod*> kinds;  // members of a gang are mostly alike
-  for (const PodPtr& pod : pods) kinds.emplace(class_of(*pod), pod.get());
+  for (const PodPtr& pod : pods)
+    kinds.emplace(class_of(*pod) + text_of(volumes_.needs_of(*pod).alternatives), pod.get());
   std::string key = partition;
   for (const auto& [text, pod] : kinds) {
     key += '\n';
@@ -85,7 +113,7 @@ NodeTable::Class& NodeTable::class_for(const std::vector<PodPtr>& pods, const st
   const auto [it, fresh] = classes_.try_emplace(std::move(key));
   if (fresh) {
     it->second.partition = partition;
-    for (const auto& [text, pod] : kinds) it->second.constraints.push_back(constraints_of(*pod));
+    for (const auto& [text, pod] : kinds) it->second.constraints.push_back(constraints_for(*pod));
   }
   return it->second;
 }
@@ -147,7 +175,7 @@ NodePtr NodeTable::by_slurm_name(const std::string& name) const {
 }
 
 std::string NodeTable::refusal(const kube::Pod& pod, const kube::Node& node, const std::vector<PodPtr>& beside) const {
-  std::string why = misfit(constraints_of(pod), node, When::kBeforeBind);
+  std::string why = misfit(constraints_for(pod), node, When::kBeforeBind);
   if (!why.empty()) return why;
   // Slurm gave the node away when that job ended; the pod has its grace period still.
   for (const auto& [uid, other] : usage_.leaving(node.meta.key.name)) {

@@ -23,6 +23,7 @@ class NodeTable final : public NodeView {
   void on_slurm_node(const SlurmNodePtr& before, const SlurmNodePtr& after);
   void on_pod(const PodPtr& before, const PodPtr& after) { usage_.on_pod(before, after); }
   NodeUsage& usage() noexcept { return usage_; }
+  Volumes& volumes() noexcept { return volumes_; }
   // Says whether a pod's job still holds the pod's node. Without it every one does.
   void on_holds(std::function<bool(const kube::Pod&)> holds) { holds_ = std::move(holds); }
   // Grows when something changed that may change an answer of candidates().
@@ -30,6 +31,10 @@ class NodeTable final : public NodeView {
 
   const Candidates& candidates(const std::vector<PodPtr>& pods, const std::string& partition) override;
   NodePtr by_slurm_name(const std::string& name) const override;
+  std::string volume_problem(const kube::Pod& pod) const override { return volumes_.needs_of(pod).problem; }
+  Volumes::Binding volumes_on(const kube::Pod& pod, const kube::Node& node) const override {
+    return volumes_.binding_of(pod, node);
+  }
   std::string refusal(const kube::Pod& pod, const kube::Node& node, const std::vector<PodPtr>& beside) const override;
 
  private:
@@ -44,6 +49,7 @@ class NodeTable final : public NodeView {
   };
   void changed(const std::string& name);
   std::uint32_t number_of(const std::string& name);
+  PodConstraints constraints_for(const kube::Pod& pod) const;
   Class& class_for(const std::vector<PodPtr>& pods, const std::string& partition);
   // True when the verdict is another than before.
   bool judge(Class& kind, std::uint32_t number) const;
@@ -56,6 +62,7 @@ class NodeTable final : public NodeView {
   std::vector<std::string> names_;
   std::deque<std::uint32_t> changes_;  // the latest changed nodes; the last one made generation_ what it is
   NodeUsage usage_;
+  Volumes volumes_;
   std::function<bool(const kube::Pod&)> holds_;
   std::uint64_t generation_ = 1;
 };

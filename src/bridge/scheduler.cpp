@@ -26,6 +26,24 @@ using namespace std::chrono_literals;
 constexpr Duration kDetailEvery = std::chrono::minutes(5);
 constexpr std::size_t kAtOnce = 32;
 
+const kube::Resource kClaims{"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", true};
+const kube::Resource kVolumes{"", "v1", "persistentvolumes", "PersistentVolume", false};
+const kube::Resource kClasses{"storage.k8s.io", "v1", "storageclasses", "StorageClass", false};
+
+json::Value claim_patch(const kube::DynamicObject& claim, const std::string& node) {
+  return json::Object{
+      {"metadata", json::Object{{"resourceVersion", claim.meta.resource_version},
+                                {"annotations", json::Object{{"volume.kubernetes.io/selected-node", node}}}}}};
+}
+json::Value volume_patch(const kube::DynamicObject& volume, const kube::DynamicObject& claim) {
+  return json::Object{{"metadata", json::Object{{"resourceVersion", volume.meta.resource_version}}},
+                      {"spec", json::Object{{"claimRef", json::Object{{"apiVersion", "v1"},
+                                                                      {"kind", "PersistentVolumeClaim"},
+                                                                      {"namespace", claim.meta.key.ns},
+                                                                      {"name", claim.meta.key.name},
+                                                                      {"uid", claim.meta.uid.str()}}}}}};
+}
+
 json::Object mark_patch(JobId job) {
   return {{"metadata", json::Object{{"labels", json::Object{{std::string(names::kSlurmJobId), job.str()}}},
                                     {"finalizers", json::Array{std::string(names::kFinalizer)}}}}};
@@ -69,6 +87,9 @@ struct Scheduler::Impl {
         pods(k, {.resource = kube::resources::kPods}, kube::decode_pod, interner),
         nodes(k, {.resource = kube::resources::kNodes}, kube::decode_node, interner),
         jobs(k, {.resource = kube::resources::kJobs}, kube::decode_job, interner),
+        claims(k, {.resource = kClaims}, kube::decode_dynamic, interner),
+        volumes(k, {.resource = kVolumes}, kube::decode_dynamic, interner),
+        classes(k, {.resource = kClasses}, kube::decode_dynamic, interner),
         owners(k, jobs),
         group_status(k, options.config.scheduler_name),
         mirror(loop, s, options.mirror),
@@ -84,6 +105,7 @@ struct Scheduler::Impl {
   kube::Informer<kube::Pod> pods;
   kube::Informer<kube::Node> nodes;
   kube::Informer<kube::Job> jobs;
+  kube::Informer<kube::DynamicObject> claims, volumes, classes;
   Owners owners;
   GroupStatus group_status;
   slurm::ClusterMirror mirror;
@@ -116,6 +138,19 @@ struct Scheduler::Impl {
       table.on_node(before, after);
       nodes_changed();
     });
+    table.volumes().set_known(false);
+    claims.on_change([this](const ObjectPtr& before, const ObjectPtr& after) {
+      table.volumes().on_claim(before, after);
+      volumes_changed();
+    });
+    volumes.on_change([this](const ObjectPtr& before, const ObjectPtr& after) {
+      table.volumes().on_volume(before, after);
+      volumes_changed();
+    });
+    classes.on_change([this](const ObjectPtr& before, const ObjectPtr& after) {
+      table.volumes().on_class(before, after);
+      volumes_changed();
+    });
     mirror.on_job([this](const slurm::ClusterMirror::JobChange& change) {
       index->on_job(change);
       if (!was_synced && mirror.synced()) all_again();
@@ -127,6 +162,9 @@ struct Scheduler::Impl {
     mirror.on_health([this](bool) { all_again(); });
   }
 
+  void volumes_changed() {
+    for (const Uid& unit : std::exchange(wait_for_nodes, {})) controller->add_after(unit.str(), 200ms);
+  }
   // Units that wait for nodes look again, a moment later so that a burst of changes is one look.
   void nodes_changed() {
     if (table.generation() == nodes_seen) return;
@@ -169,6 +207,7 @@ struct Scheduler::Impl {
       view.inherits = index->inheritance(*view.pods.front(), find, handed_on);
     }
     if (!may_act()) co_return runtime::Result{.requeue_after = 1s};
+    table.volumes().set_known(claims.synced() && volumes.synced() && classes.synced());
     Memory& mind = memory[unit];
     const UnitPlan plan = plan_unit(options.config, self, view, slurm_view(), table, mind, loop.now(), loop.wall());
     if (plan.waits_for_nodes) wait_for_nodes.insert(unit);
@@ -209,6 +248,7 @@ struct Scheduler::Impl {
       handed_on.erase(job);
     }
     co_await each(plan.marks, [this, &unit, &stop](const UnitPlan::Mark& mark) { return mark_pod(mark, unit, stop); });
+    for (const Volumes::Binding& binding : plan.volumes) co_await make_volumes(binding, stop);
     if (!plan.confirms.empty()) memory[unit].confirmed.clear();
     for (const JobId job : plan.confirms) {
       co_await mirror.ask(job, stop);
@@ -317,6 +357,23 @@ struct Scheduler::Impl {
     controller->add_first(unit.str());
   }
 
+  // As kube-scheduler does: a claim is told its node, or a free volume is given to it; others do the rest, and their
+  // changes wake the unit.
+  Task<> make_volumes(Volumes::Binding binding, std::stop_token stop) {
+    try {
+      for (const Volumes::Take& take : binding.takes) {
+        co_await kube.patch(kVolumes, take.volume->meta.key, kube::PatchType::kMerge,
+                            volume_patch(*take.volume, *take.claim), {}, {}, stop);
+      }
+      for (const ObjectPtr& claim : binding.provisions) {
+        co_await kube.patch(kClaims, claim->meta.key, kube::PatchType::kMerge, claim_patch(*claim, binding.node), {},
+                            {}, stop);
+      }
+    } catch (const kube::Conflict&) {  // changed meanwhile: decided anew
+    } catch (const kube::NotFound&) {
+    }
+  }
+
   Task<> bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token stop) {
     if (!may_act()) co_return;
     const Uid uid = bind.pod->meta.uid;
@@ -396,6 +453,9 @@ Task<> Scheduler::run(std::stop_token stop) {
   self.pods.start();
   self.nodes.start();
   self.jobs.start();
+  self.claims.start();
+  self.volumes.start();
+  self.classes.start();
   // Slurm's tables come while Kubernetes' do; nothing is decided before both are in.
   self.mirror.start();
   bool synced = co_await self.pods.wait_synced(stop, TimePoint::max());
@@ -412,6 +472,9 @@ Task<> Scheduler::run(std::stop_token stop) {
   co_await self.pods.stop();
   co_await self.nodes.stop();
   co_await self.jobs.stop();
+  co_await self.claims.stop();
+  co_await self.volumes.stop();
+  co_await self.classes.stop();
   co_await self.events.stop(self.loop.now() + std::chrono::seconds(2));
 }
 

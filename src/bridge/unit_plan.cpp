@@ -220,6 +220,11 @@ class Planner final {
     }
     const std::size_t needed =
         unit_.root->gang ? std::min(pods.size(), minimum() > elsewhere ? minimum() - elsewhere : 1) : pods.size();
+    for (const PodPtr& pod : pods) {
+      if (std::string problem = nodes_.volume_problem(*pod); !problem.empty()) {
+        return std::unexpected(Waiting{"VolumeNotReady", "pod " + pod->meta.key.str() + ": " + problem, {}, pods});
+      }
+    }
     // Slurm takes a range of nodes but one number of tasks: those that must start together, the rest by jobs of their
     // own, as many as get room.
     const bool packed = description->tasks.has_value();
@@ -337,12 +342,15 @@ class Planner final {
     std::vector<UnitPlan::Bind> binds;
     std::vector<std::string> refused;
     std::map<std::string, std::vector<PodPtr>> beside;
+    std::vector<PodPtr> unready;
     std::string problem;
     for (std::size_t i = 0; i < held.pods.size(); ++i) {
       const NodePtr node = nodes_.by_slurm_name(held.hosts[i]);
       const std::string refusal = node ? nodes_.refusal(*held.pods[i], *node, beside[held.hosts[i]])
                                        : "is not a node of this Kubernetes cluster";
-      if (refusal.empty()) {
+      if (refusal.empty() && !held.pods[i]->claims.empty() && needs_volumes(*held.pods[i], *node, problem)) {
+        unready.push_back(held.pods[i]);
+      } else if (refusal.empty()) {
         beside[held.hosts[i]].push_back(held.pods[i]);
         binds.push_back({held.pods[i], node, job.id, job.restart_count});
       } else {
@@ -358,7 +366,33 @@ class Planner final {
       misfit(held, problem, refused);
       if (held.bound == 0) return;  // all or none
     }
-    bind(held, std::move(binds));
+    if (wait_for_volumes(held, unready)) bind(held, std::move(binds));
+  }
+
+  // True when something of the pod's volumes must be made first. What cannot be had there is a problem of the node.
+  bool needs_volumes(const kube::Pod& pod, const kube::Node& node, std::string& problem) {
+    Volumes::Binding needs = nodes_.volumes_on(pod, node);
+    if (!needs.problem.empty()) problem = "node " + node.meta.key.name + " " + needs.problem;
+    if (!needs.takes.empty() || !needs.provisions.empty()) plan_.volumes.push_back(needs);
+    return needs.waits || !needs.problem.empty();
+  }
+  // False: nobody of the job is bound yet.
+  bool wait_for_volumes(const HeldJob& held, const std::vector<PodPtr>& unready) {
+    if (unready.empty()) {
+      memory_.volumes_since.reset();
+      return true;
+    }
+    const slurm::Job& job = *held.view->job;
+    plan_.waits_for_nodes = true;
+    if (!memory_.volumes_since) memory_.volumes_since = now_;
+    const TimePoint patience = *memory_.volumes_since + kVolumePatience;
+    wake_at(std::min(patience, now_ + 30s));
+    if (now_ >= patience && held.bound == 0) {
+      memory_.volumes_since.reset();
+      plan_.cancels.push_back({job.id, "the volumes of its pods were not made"});
+    }
+    wait(unready, "VolumeNotReady", "Slurm job " + job.id.str() + " is RUNNING; the pod's volumes are being made");
+    return held.bound > 0;
   }
 
   void bind(const HeldJob& held, std::vector<UnitPlan::Bind> binds) {

@@ -28,6 +28,7 @@
 #include "bridge/node_usage.hpp"
 #include "bridge/record.hpp"
 #include "bridge/unit.hpp"
+#include "bridge/volumes.hpp"
 #include "slurm/mirror.hpp"
 
 namespace bascule::bridge {
@@ -37,6 +38,8 @@ inline constexpr Duration kDoubtSettles = std::chrono::seconds(20);
 inline constexpr Duration kConfirmWithin = std::chrono::seconds(3);
 // How long a running job may hold a node that Kubernetes refuses before it is given back.
 inline constexpr Duration kMisfitPatience = std::chrono::seconds(30);
+// How long a running job may hold a node while a volume is made there.
+inline constexpr Duration kVolumePatience = std::chrono::minutes(10);
 inline constexpr Duration kLookAgain = std::chrono::minutes(2);
 
 struct JobView {
@@ -79,6 +82,10 @@ class NodeView {
   virtual const Candidates& candidates(const std::vector<PodPtr>& pods, const std::string& partition) = 0;
   // By the name in Slurm; nullptr when no Kubernetes node has it.
   virtual NodePtr by_slurm_name(const std::string& name) const = 0;
+  // Empty: nothing is amiss with the pod's claims before a node is chosen.
+  virtual std::string volume_problem(const kube::Pod& pod) const = 0;
+  // What its claims need on this node before it is bound there.
+  virtual Volumes::Binding volumes_on(const kube::Pod& pod, const kube::Node& node) const = 0;
   // Empty: the pod may be bound there now, with those beside it that are about to be.
   virtual std::string refusal(const kube::Pod& pod, const kube::Node& node,
                               const std::vector<PodPtr>& beside) const = 0;
@@ -91,7 +98,7 @@ struct UnitMemory {
   std::optional<TimePoint> hold_until;  // after a refusal or error
   std::string hold_why;
   std::uint32_t failures = 0;  // in a row
-  std::optional<TimePoint> misfit_since;
+  std::optional<TimePoint> misfit_since, volumes_since;
   std::set<std::pair<JobId, std::string>> given_up;  // hosts of running jobs that Kubernetes kept refusing
   std::map<Uid, JobId> marked;                       // label and finalizer written, maybe not seen back yet
   std::map<Uid, NodeName> binding;                   // bind under way or done, not seen back yet
@@ -133,11 +140,12 @@ struct UnitPlan {
   std::vector<Cancel> cancels;
   std::vector<Mark> marks;
   std::vector<Bind> binds;
-  std::vector<JobId> confirms;    // ask slurmctld about these jobs before anything of theirs is bound
-  bool look_soon = false;         // what is known of Slurm is not enough: the mirror should look again
-  std::vector<Waiting> waiting;   // each pod that waits is in one of them
-  std::optional<TimePoint> wake;  // plan again at this time at the latest
-  bool waits_for_nodes = false;   // plan again when nodes change
+  std::vector<Volumes::Binding> volumes;  // have them made before their pods are bound
+  std::vector<JobId> confirms;            // ask slurmctld about these jobs before anything of theirs is bound
+  bool look_soon = false;                 // what is known of Slurm is not enough: the mirror should look again
+  std::vector<Waiting> waiting;           // each pod that waits is in one of them
+  std::optional<TimePoint> wake;          // plan again at this time at the latest
+  bool waits_for_nodes = false;           // plan again when nodes change
 };
 
 // May change `memory` only in misfit_since, given_up, doubt (settled), failures (over) and what has been seen back.

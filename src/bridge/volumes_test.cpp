@@ -1,0 +1,156 @@
+#include "bridge/volumes.hpp"
+
+#include <gtest/gtest.h>
+
+#include "bridge/node_table.hpp"
+
+namespace bascule::bridge {
+namespace {
+
+// W21: where volumes are decides where a pod may run. One pod with the claim "c", nodes a and b in zones A and B.
+struct VolumesTest : ::testing::Test {
+  VolumesTest() {
+    pod.meta.key = {"ns", "pod"};
+    pod.claims = {interner("c")};
+    volumes.set_known(true);
+    a = node("a", "A");
+    b = node("b", "B");
+  }
+  std::shared_ptr<kube::Node> node(const std::string& name, const std::string& zone) {
+    auto made = std::make_shared<kube::Node>();
+    made->meta.key = {"", name};
+    made->meta.uid = Uid(name);
+    made->meta.labels = {{interner("kubernetes.io/hostname"), interner(name)},
+                         {interner("topology.kubernetes.io/zone"), interner(zone)}};
+    return made;
+  }
+  ObjectPtr object(const std::string& text) { return kube::decode_dynamic(text, interner); }
+  ObjectPtr claim(const std::string& volume = {}, const std::string& storage_class = "fast") {
+    const std::string bound = volume.empty() ? "" : R"("pv.kubernetes.io/bind-completed":"yes")";
+    const ObjectPtr made =
+        object(R"({"metadata":{"namespace":"ns","name":"c","uid":"uc","annotations":{)" + bound +
+               R"(}},"spec":{"storageClassName":")" + storage_class + R"(","volumeName":")" + volume +
+               R"(","accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"5Gi"}}}})");
+    volumes.on_claim(nullptr, made);
+    return made;
+  }
+  ObjectPtr volume(const std::string& name, const std::string& on, const std::string& size = "5Gi",
+                   const std::string& more = {}) {
+    const ObjectPtr made = object(
+        R"({"metadata":{"name":")" + name + R"("},"spec":{"storageClassName":"fast","capacity":{"storage":")" + size +
+        R"("},"accessModes":["ReadWriteOnce"],)" + more + R"("nodeAffinity":{"required":{"nodeSelectorTerms":[)" +
+        R"({"matchExpressions":[{"key":"kubernetes.io/hostname","operator":"In","values":[")" + on + R"("]}]}]}}}})");
+    volumes.on_volume(nullptr, made);
+    return made;
+  }
+  void storage_class(const std::string& provisioner, const std::string& mode = "WaitForFirstConsumer",
+                     const std::string& more = {}) {
+    volumes.on_class(nullptr, object(R"({"metadata":{"name":"fast"},"provisioner":")" + provisioner +
+                                     R"(","volumeBindingMode":")" + mode + R"(")" + more + "}"));
+  }
+  bool may(const kube::Node& node) const {
+    const auto needs = volumes.needs_of(pod);
+    return needs.problem.empty() &&
+           std::ranges::all_of(needs.alternatives, [&](const auto& terms) { return holds_any(terms, node); });
+  }
+
+  json::Interner interner;
+  kube::Pod pod;
+  Volumes volumes;
+  std::shared_ptr<kube::Node> a, b;
+};
+
+TEST_F(VolumesTest, ABoundClaimKeepsThePodWithItsVolume) {
+  claim("v");
+  EXPECT_EQ(volumes.needs_of(pod).problem, "PersistentVolumeClaim c is bound to a volume that does not exist");
+  volume("v", "b");
+  EXPECT_FALSE(may(*a));
+  EXPECT_TRUE(may(*b));
+  EXPECT_FALSE(volumes.binding_of(pod, *b).waits);
+}
+
+TEST_F(VolumesTest, ZonesOfOldVolumesCount) {
+  claim("v");
+  volumes.on_volume(nullptr, object(R"({"metadata":{"name":"v","labels":{"topology.kubernetes.io/zone":"A__C"}}})"));
+  EXPECT_TRUE(may(*a));
+  EXPECT_FALSE(may(*b));
+}
+
+TEST_F(VolumesTest, WhatIsNotThereIsSaid) {
+  EXPECT_EQ(volumes.needs_of(pod).problem, "PersistentVolumeClaim c does not exist");
+  claim();
+  EXPECT_EQ(volumes.needs_of(pod).problem, "PersistentVolumeClaim c has no volume yet");
+  storage_class("csi.example.com", "Immediate");
+  EXPECT_EQ(volumes.needs_of(pod).problem, "PersistentVolumeClaim c has no volume yet");
+  volumes.set_known(false);
+  EXPECT_EQ(volumes.needs_of(pod).problem, "the claims of the cluster are not known yet");
+  pod.claims.clear();
+  EXPECT_EQ(volumes.needs_of(pod).problem, "");
+}
+
+TEST_F(VolumesTest, AProvisionerIsToldTheNodeWithinItsTopologies) {
+  claim();
+  storage_class(
+      "csi.example.com", "WaitForFirstConsumer",
+      R"(,"allowedTopologies":[{"matchLabelExpressions":[{"key":"topology.kubernetes.io/zone","values":["B"]}]}])");
+  EXPECT_FALSE(may(*a));
+  EXPECT_TRUE(may(*b));
+  Volumes::Binding binding = volumes.binding_of(pod, *b);
+  EXPECT_TRUE(binding.waits);
+  EXPECT_EQ(binding.node, "b");
+  ASSERT_EQ(binding.provisions.size(), 1u);
+  volumes.on_claim(nullptr,
+                   object(R"({"metadata":{"namespace":"ns","name":"c","annotations":)"
+                          R"({"volume.kubernetes.io/selected-node":"b"}},"spec":{"storageClassName":"fast"}})"));
+  binding = volumes.binding_of(pod, *b);
+  EXPECT_TRUE(binding.waits && binding.provisions.empty()) << "told already";
+  EXPECT_EQ(volumes.binding_of(pod, *a).provisions.size(), 1u) << "Slurm has chosen another since";
+}
+
+TEST_F(VolumesTest, LocalVolumesAreTakenWhereTheyAreTheSmallestFirst) {
+  claim();
+  storage_class("kubernetes.io/no-provisioner");
+  EXPECT_NE(volumes.needs_of(pod).problem.find("finds no free volume"), std::string::npos);
+  volume("small", "a", "1Gi");
+  volume("taken", "a", "5Gi", R"("claimRef":{"namespace":"ns","name":"other","uid":"x"},)");
+  EXPECT_NE(volumes.needs_of(pod).problem.find("finds no free volume"), std::string::npos);
+  volume("large", "b", "50Gi");
+  const ObjectPtr right = volume("right", "b", "6Gi");
+  EXPECT_FALSE(may(*a));
+  EXPECT_TRUE(may(*b));
+  const Volumes::Binding binding = volumes.binding_of(pod, *b);
+  ASSERT_EQ(binding.takes.size(), 1u);
+  EXPECT_EQ(binding.takes[0].volume->meta.key.name, "right");
+  EXPECT_NE(volumes.binding_of(pod, *a).problem, "");
+  volumes.on_volume(right, nullptr);
+  volume("right", "b", "6Gi", R"("claimRef":{"namespace":"ns","name":"c","uid":"uc"},)");
+  const Volumes::Binding given = volumes.binding_of(pod, *b);
+  EXPECT_TRUE(given.waits && given.takes.empty()) << "given to the claim already";
+}
+
+// The table excludes what the volumes do not allow, and follows them.
+TEST_F(VolumesTest, CandidatesFollowTheVolumes) {
+  NodeTable table;
+  table.volumes().set_known(true);
+  for (const auto& one : {a, b}) {
+    one->allocatable = {{interner("pods"), Quantity(10)}};
+    table.on_node(nullptr, one);
+    auto record = std::make_shared<slurm::Node>();
+    record->name = one->meta.key.name;
+    record->partitions = {"p"};
+    table.on_slurm_node(nullptr, record);
+  }
+  table.volumes().on_claim(nullptr, claim("v"));
+  const ObjectPtr on_a = volume("v", "a");
+  const ObjectPtr on_b = volume("v", "b");
+  const std::vector<PodPtr> pods{std::make_shared<kube::Pod>(pod)};
+  table.volumes().on_volume(nullptr, on_a);
+  EXPECT_EQ(table.candidates(pods, "p").excluded, "b");
+  EXPECT_EQ(table.refusal(pod, *b, {}), "cannot have a volume of the pod");
+  table.volumes().on_volume(on_a, on_b);
+  EXPECT_EQ(table.candidates(pods, "p").excluded, "a");
+  EXPECT_EQ(table.refusal(pod, *b, {}), "");
+}
+
+}  // namespace
+}  // namespace bascule::bridge
