@@ -226,6 +226,8 @@ std::string remedy_of(std::string_view reason) {
       {"NodeRefused",
        "The job is given back after 30 seconds and the pod waits for another; see to the node, or "
        "cordon it."},
+      {"VolumeNotReady",
+       "See to the claim that is named: `kubectl describe pvc`. It goes on when the claim has its volume."},
       {"SlurmJobEnded", "A new job is submitted in a moment. If it keeps ending, `sacct -j ID` tells why."}};
   const auto it = remedies.find(reason);
   return it == remedies.end() ? std::string() : std::string(it->second);

@@ -171,6 +171,7 @@ TEST_F(PodPlanTest, AJobThatIsUnknownNeverEndsAPod) {
   EXPECT_TRUE(plan().deletes.empty());
 }
 
+// W38: no text says that a job is gone.
 TEST_F(PodPlanTest, AForgottenJobEndsThePodOnlyWhenYoungerOnesAreListed) {
   view.labelled[JobId{7}] = {slurm::Knowledge::kGone, nullptr};
   EXPECT_EQ(plan().deletes.size(), 1u);

@@ -13,7 +13,7 @@ EXAMPLES = sorted((ROOT / "docs/examples").glob("*.yaml"))
 # Where reasons of conditions and events are made.
 SOURCES = ["unit_plan.cpp", "scheduler.cpp", "pod_plan.cpp", "pod_sync.cpp", "node_plan.cpp", "node_sync.cpp", "node_condition.cpp", "group_status.cpp"]
 # Words of the same form there that are no reasons: kinds and fields of objects, an event's action, Slurm's words.
-OTHERS = {"Node", "Pod", "PodGroup", "LeaderWorkerSet", "Binding", "PodScheduled", "PodGroupScheduled", "SlurmReady", "NoExecute", "Failed", "Succeeded", "True", "False", "None",
+OTHERS = {"Node", "Pod", "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "DisruptionTarget", "PodGroup", "LeaderWorkerSet", "Binding", "PodScheduled", "PodGroupScheduled", "SlurmReady", "NoExecute", "Failed", "Succeeded", "True", "False", "None",
           "Submitting", "Cancelling", "Scheduling", "Watching", "Deleting", "Syncing", "DRAIN", "UNDRAIN"}
 
 
@@ -125,3 +125,13 @@ def test_the_readme_lists_the_pages():
     readme = (ROOT / "README.md").read_text()
     for page in (ROOT / "docs").glob("*.md"):
         assert f"docs/{page.name}" in readme, page.name
+
+
+def test_every_weakness_has_a_test_that_exists():
+    rows = re.findall(r"^\| (\d+) \| .* \| (.*) \|$", (ROOT / "docs/weaknesses.md").read_text(), re.M)
+    assert [int(number) for number, _ in rows] == list(range(1, 65))
+    tests = "\n".join(path.read_text() for path in [*BRIDGE.glob("*_test.cpp"), *(ROOT / "test").rglob("test_*.py"), *(ROOT / "deploy/charts/tests").glob("test_*.py")])
+    for number, name in rows:
+        if "." in name:
+            where, test = name.strip("`").replace(".py ", ".py.").rsplit(".", 1)
+            assert re.search(rf"TEST(_F|_P)?\({where}, {test}\)" if not where.endswith(".py") else rf"def {test}\(", tests), f"W{number}: {name}"
