@@ -30,7 +30,9 @@ struct GangTest : ::testing::Test {
     auto node = std::make_shared<kube::Node>();
     node->meta.key = {"", name};
     node->meta.uid = Uid("node-" + name);
-    node->allocatable = {{interner("cpu"), Quantity(8)}, {interner("pods"), Quantity(110)}};
+    node->allocatable = {{interner("cpu"), Quantity(8)},
+                         {interner("memory"), Quantity(std::int64_t{32} << 30)},
+                         {interner("pods"), Quantity(110)}};
     nodes.on_node(nullptr, node);
     auto record = std::make_shared<slurm::Node>();
     record->name = name;

@@ -82,28 +82,6 @@ TEST_F(Life, ARequeuedGangComesBackTogetherInItsJob) {
   EXPECT_EQ(w.live_jobs(), 0u);
 }
 
-// W47: Slurm frees a node as soon as it ends or requeues a job; nobody is bound there before the pod has ended, too.
-TEST_F(Life, NobodyStartsBesideAPodThatIsStillEnding) {
-  World one(3, 1, 20s);
-  one.scheduler.start();
-  one.pod_sync.start();
-  one.add_job("a", 1);
-  one.loop.advance(2s);
-  one.add_job("b", 1);
-  one.loop.advance(2s);
-  ASSERT_TRUE(one.slurm.model().cancel(one.slurm.now(), JobId{1}));
-  for (int i = 0; i < 400 && !one.all_complete(); ++i) {
-    one.loop.advance(200ms);
-    std::size_t holding = 0;
-    for (const json::Value& pod : one.pods_on_nodes()) {
-      const std::string_view phase = json::string_at(pod, {"status", "phase"});
-      holding += phase != "Succeeded" && phase != "Failed";
-    }
-    ASSERT_LE(holding, 1u);
-  }
-  EXPECT_TRUE(one.all_complete());
-}
-
 // Several Jobs' pods stopped at once, while both processes die now and then: every job finds a successor, none is lost.
 TEST_F(Life, RequeuesHealThroughKills) {
   start();

@@ -178,7 +178,7 @@ std::string NodeTable::refusal(const kube::Pod& pod, const kube::Node& node, con
   std::string why = misfit(constraints_for(pod), node, When::kBeforeBind);
   if (!why.empty()) return why;
   // Slurm gave the node away when that job ended; the pod has its grace period still.
-  for (const auto& [uid, other] : usage_.leaving(node.meta.key.name)) {
+  for (const auto& [uid, other] : usage_.ours(node.meta.key.name)) {
     if (holds_ && !holds_(*other)) return "waits for the end of pod " + other->meta.key.str();
   }
   why = usage_.shortage(pod, node, beside);

@@ -14,12 +14,12 @@ bool uses_node(const PodPtr& pod) {
 
 void NodeUsage::on_pod(const PodPtr& before, const PodPtr& after) {
   if (before && before->bound()) {
-    const auto node = leaving_.find(std::string(before->node_name.view()));
-    if (node != leaving_.end() && node->second.erase(before->meta.uid) > 0 && node->second.empty())
-      leaving_.erase(node);
+    const auto node = ours_.find(std::string(before->node_name.view()));
+    if (node != ours_.end() && node->second.erase(before->meta.uid) > 0 && node->second.empty())
+      ours_.erase(node);
   }
-  if (uses_node(after) && after->deleting() && label_of(*after)) {
-    leaving_[std::string(after->node_name.view())].emplace(after->meta.uid, after);
+  if (uses_node(after) && label_of(*after)) {
+    ours_[std::string(after->node_name.view())].emplace(after->meta.uid, after);
   }
   if (uses_node(before)) add(std::string(before->node_name.view()), *before, -1);
   if (uses_node(after)) add(std::string(after->node_name.view()), *after, +1);
@@ -27,10 +27,10 @@ void NodeUsage::on_pod(const PodPtr& before, const PodPtr& after) {
   if (!after || after->bound() || after->terminal()) forget(any->meta.uid);
 }
 
-const std::map<Uid, PodPtr>& NodeUsage::leaving(const std::string& node) const {
+const std::map<Uid, PodPtr>& NodeUsage::ours(const std::string& node) const {
   static const std::map<Uid, PodPtr> kNone;
-  const auto it = leaving_.find(node);
-  return it == leaving_.end() ? kNone : it->second;
+  const auto it = ours_.find(node);
+  return it == ours_.end() ? kNone : it->second;
 }
 
 void NodeUsage::assume(const PodPtr& pod, const std::string& node) {

@@ -19,8 +19,8 @@ class NodeUsage final {
   // Bound by us; counted until the informer shows the pod bound or gone, or forget() says that binding failed.
   void assume(const PodPtr& pod, const std::string& node);
   void forget(const Uid& pod);
-  // Pods of ours that must go from this node and have not ended yet.
-  const std::map<Uid, PodPtr>& leaving(const std::string& node) const;
+  // Pods of ours that are on this node and have not ended.
+  const std::map<Uid, PodPtr>& ours(const std::string& node) const;
   // Empty: `pod` fits beside what runs there and `beside`. Otherwise what is short.
   std::string shortage(const kube::Pod& pod, const kube::Node& node, const std::vector<PodPtr>& beside = {}) const;
 
@@ -33,7 +33,7 @@ class NodeUsage final {
   static void count(Sum& sum, const kube::Pod& pod, int sign);
   void add(const std::string& node, const kube::Pod& pod, int sign);
   std::unordered_map<std::string, Sum> nodes_;
-  std::unordered_map<std::string, std::map<Uid, PodPtr>> leaving_;
+  std::unordered_map<std::string, std::map<Uid, PodPtr>> ours_;
   std::unordered_map<Uid, std::pair<PodPtr, std::string>> assumed_;
 };
 

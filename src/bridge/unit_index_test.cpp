@@ -34,6 +34,7 @@ struct UnitIndexTest : ::testing::Test {
                                        {{"ns", name}},
                                        {Uid("uid-" + name)},
                                        false,
+                                       0,
                                        Uid(owner)});
     const auto before = jobs[JobId{id}];
     jobs[JobId{id}] = job;

@@ -299,8 +299,8 @@ TEST_F(UnitPlanTest, ARequeuedJobIsInherited) {
   job->id = JobId{7};
   job->states.base = slurm::JobState::kPending;
   job->restart_count = 1;
-  JobRecord record{self.bridge,     self.cluster, Uid("u0"), submitted_spec,
-                   {{"ns", "old"}}, {Uid("u0")},  false,     Uid("rs")};
+  JobRecord record{self.bridge, self.cluster, Uid("u0"), submitted_spec, {{"ns", "old"}},
+                   {Uid("u0")}, false,        0,         Uid("rs")};
   view.inherits = JobView{job, record, now};
   const UnitPlan p = plan();
   EXPECT_FALSE(p.submit);
