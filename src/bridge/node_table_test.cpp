@@ -161,6 +161,26 @@ TEST_F(NodeTableTest, RoomIsCountedWithWhatIsBeingBound) {
   EXPECT_EQ(table.usage().shortage(*any, *n1), "");
 }
 
+// W47: a pod whose job has ended is on its node still.
+TEST_F(NodeTableTest, NobodyIsBoundBesideAPodWhoseJobHasEnded) {
+  add("n1");
+  const NodePtr n1 = table.by_slurm_name("n1");
+  auto ending = std::make_shared<kube::Pod>();
+  ending->meta.key = {"ns", "ending"};
+  ending->meta.uid = Uid("ending");
+  ending->meta.labels = {{interner("scheduler.slinky.slurm.net/slurm-jobid"), interner("7")}};
+  ending->node_name = interner("n1");
+  table.on_pod(nullptr, ending);
+  const kube::Pod next;
+  bool holds = true;
+  table.on_holds([&](const kube::Pod&) { return holds; });
+  EXPECT_EQ(table.refusal(next, *n1, {}), "");
+  holds = false;
+  EXPECT_EQ(table.refusal(next, *n1, {}), "waits for the end of pod ns/ending");
+  table.on_pod(ending, nullptr);
+  EXPECT_EQ(table.refusal(next, *n1, {}), "");
+}
+
 // W21: two pods with one host port do not share a node, whoever placed the first.
 TEST_F(NodeTableTest, HostPortsAreTakenOnce) {
   add("n1");
