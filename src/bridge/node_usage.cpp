@@ -15,8 +15,7 @@ bool uses_node(const PodPtr& pod) {
 void NodeUsage::on_pod(const PodPtr& before, const PodPtr& after) {
   if (before && before->bound()) {
     const auto node = ours_.find(std::string(before->node_name.view()));
-    if (node != ours_.end() && node->second.erase(before->meta.uid) > 0 && node->second.empty())
-      ours_.erase(node);
+    if (node != ours_.end() && node->second.erase(before->meta.uid) > 0 && node->second.empty()) ours_.erase(node);
   }
   if (uses_node(after) && label_of(*after)) {
     ours_[std::string(after->node_name.view())].emplace(after->meta.uid, after);

@@ -239,8 +239,9 @@ TEST(ViewTest, AHeartbeatIsNoNews) {
       "lastHeartbeatTime: 'T'}]}}";
   EXPECT_TRUE(looks_same(node_of(text), node_of("{metadata: {name: k1, uid: node, resourceVersion: '2'}, status: "
                                                 "{conditions: [{type: Ready, status: 'True'}], images: []}}")));
-  EXPECT_FALSE(looks_same(node_of(text), node_of("{metadata: {name: k1, uid: node}, status: {conditions: [{type: Ready, "
-                                                 "status: 'False'}]}}")));
+  EXPECT_FALSE(
+      looks_same(node_of(text), node_of("{metadata: {name: k1, uid: node}, status: {conditions: [{type: Ready, "
+                                        "status: 'False'}]}}")));
 }
 
 TEST(ViewTest, TheOrderOfKeysIsNoNewRevision) {
