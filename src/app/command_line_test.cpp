@@ -30,7 +30,7 @@ struct CommandLineTest : ::testing::Test {
 
 TEST_F(CommandLineTest, EveryHelpEndsWithExamples) {
   const auto commands = app->get_subcommands([](const CLI::App*) { return true; });
-  EXPECT_EQ(commands.size(), 7u);
+  EXPECT_EQ(commands.size(), 9u);
   for (const CLI::App* command : commands) {
     EXPECT_THAT(command->get_footer(), HasSubstr("Examples:\n  ")) << command->get_name();
     EXPECT_THAT(command->get_footer(), HasSubstr("bascule " + command->get_name())) << command->get_name();
@@ -80,7 +80,7 @@ TEST_F(CompletionTest, BashParsesIt) {
 }
 TEST_F(CompletionTest, BashOffersSubcommands) {
   EXPECT_EQ(offered("bascule ex"), "explain\n");
-  EXPECT_EQ(offered("bascule \"\""), "explain queue simulate scheduler controllers admission completion\n");
+  EXPECT_EQ(offered("bascule \"\""), "explain queue simulate scheduler controllers admission operator operator-webhook completion\n");
   EXPECT_THAT(offered("bascule --"), HasSubstr("--version"));
 }
 TEST_F(CompletionTest, BashOffersFlagsAndTheirWords) {

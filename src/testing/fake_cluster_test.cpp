@@ -79,7 +79,7 @@ TEST_F(FakeClusterTest, DeadNodesKeepTheirPods) {
   EXPECT_EQ(phase({"default", "a"}), "Running");
   api.erase(r::kNodes, {"", "n1"});
   loop.advance(1min);
-  EXPECT_EQ(phase({"default", "a"}), "Failed");
+  EXPECT_EQ(phase({"default", "a"}), "gone");
 }
 
 TEST_F(FakeClusterTest, JobsRunToCompletion) {
