@@ -94,8 +94,8 @@ class Slurm:
         return next((s for s in job["job_state"] if s in BASE_STATES), "") if job else ""
 
     def states(self):
-        """{job id: base state} of all jobs: the cheapest question there is."""
-        return {int(j["job_id"]): next((s for s in j["state"] if s in BASE_STATES), "") for j in self.rest("GET", "jobs/state/")["jobs"]}
+        """{job id: base state} of all jobs: the cheapest question there is. Tasks of an array are named "7_3" there, parts of a heterogeneous job "8+1"."""
+        return {int(re.match(r"\d+", str(j["job_id"]))[0]): next((s for s in j["state"] if s in BASE_STATES), "") for j in self.rest("GET", "jobs/state/")["jobs"]}
 
     def jobs(self):
         return self.rest("GET", "jobs/")["jobs"]

@@ -52,10 +52,11 @@ def test_a_job_of_one_pod_runs_through_slurm(bascule, kube, slurm):
 
 def test_native_arrays_and_heterogeneous_jobs_do_not_disturb(bascule, kube, slurm):
     """Slurm names their parts in another way than it names other jobs."""
-    slurm.command("sbatch", "--hold", "--array=1-3", "-o", "/dev/null", "--wrap", "true")
-    slurm.command("sbatch", "--hold", "-o", "/dev/null", "--wrap", "true", ":", "--wrap", "true")
+    held = [slurm.command("sbatch", "--parsable", "--hold", *more).strip() for more in
+            (["--array=1-3", "--wrap", "true"], ["--wrap", "true", ":", "--wrap", "true"])]
     kube.apply(job("beside", "sleep 1"))
     eventually(lambda: kube.succeeded("beside"), 40, "the Job is complete")
+    slurm.command("scancel", *held)
 
 
 def test_four_pods_run_on_four_nodes(bascule, kube, slurm, cluster):
