@@ -80,7 +80,8 @@ TEST_F(CompletionTest, BashParsesIt) {
 }
 TEST_F(CompletionTest, BashOffersSubcommands) {
   EXPECT_EQ(offered("bascule ex"), "explain\n");
-  EXPECT_EQ(offered("bascule \"\""), "explain queue simulate scheduler controllers admission operator operator-webhook completion\n");
+  EXPECT_EQ(offered("bascule \"\""),
+            "explain queue simulate scheduler controllers admission operator operator-webhook completion\n");
   EXPECT_THAT(offered("bascule --"), HasSubstr("--version"));
 }
 TEST_F(CompletionTest, BashOffersFlagsAndTheirWords) {
