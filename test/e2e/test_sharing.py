@@ -17,9 +17,12 @@ def per_node(kube, cluster):
     return int(kube.core.read_node(cluster.workers[0]).status.allocatable["cpu"])
 
 
-def test_members_share_nodes(groups, kube, slurm, per_node):  # W18  # noqa: F811
+def test_members_share_nodes(groups, kube, slurm, cluster, per_node):  # W18  # noqa: F811
+    """Slurm gives as many nodes as there are; with fewer than members these share them."""
     if per_node < 2:
         pytest.skip("workers of one CPU")
+    native = slurm.submit("native-hold", nodes=2, required_nodes=cluster.workers[2:])
+    eventually(lambda: slurm.state(native) == "RUNNING", 20, "two nodes are left")
     groups.pod_group("tight", 4, exclusive="false")
     kube.apply(gang_job("tight", "tight", 4, "sleep 8"))
     eventually(lambda: len(bound(kube)) == 4, 30, "all four are bound")
