@@ -33,6 +33,7 @@ def test_members_share_nodes(groups, kube, slurm, cluster, per_node):  # W18  # 
     record = slurm.job(kube.job_id(bound(kube)[0]))
     assert set(taken) <= set(expand(record["nodes"]))
     eventually(lambda: kube.succeeded("tight"), 60, "all have run")
+    slurm.cancel(native)
     eventually(lambda: not live(slurm), 15, "the allocation is free again")
 
 
