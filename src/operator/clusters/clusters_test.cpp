@@ -9,6 +9,7 @@
 #include "base/base64.hpp"
 #include "json/yaml.hpp"
 #include "net/loopback.hpp"
+#include "operator/api/resources.hpp"
 #include "testing/fake_api.hpp"
 #include "testing/fake_slurm.hpp"
 #include "testing/run.hpp"
@@ -19,8 +20,6 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 using Dynamic = kube::Informer<kube::DynamicObject>;
-const kube::Resource kControllers{"slinky.slurm.net", "v1beta1", "controllers", "Controller", true};
-const kube::Resource kRestApis{"slinky.slurm.net", "v1beta1", "restapis", "RestApi", true};
 
 class SlurmClustersTest : public ::testing::Test {
  protected:

@@ -17,6 +17,7 @@
 #include "json/yaml.hpp"
 #include "net/loopback.hpp"
 #include "operator/api/names.hpp"
+#include "operator/api/resources.hpp"
 #include "operator/nodeset/driver.hpp"
 #include "operator/nodeset/perform.hpp"
 #include "testing/fake_api.hpp"
@@ -30,7 +31,6 @@ namespace bascule::op::nodeset {
 
 using namespace std::chrono_literals;
 namespace r = kube::resources;
-inline const kube::Resource kRestApis{"slinky.slurm.net", "v1beta1", "restapis", "RestApi", true};
 
 // One life of the operator, as far as NodeSets go.
 inline Task<> operator_main(testing::SimEnvironment& self, net::Transport& api, net::Transport& rest,

@@ -8,6 +8,7 @@
 
 #include "base/async.hpp"
 #include "kube/client.hpp"
+#include "operator/api/resources.hpp"
 #include "operator/api/types.hpp"
 #include "operator/builders/worker.hpp"
 #include "operator/clusters/clusters.hpp"
@@ -15,11 +16,6 @@
 #include "operator/nodeset/view.hpp"
 
 namespace bascule::op::nodeset {
-
-inline const kube::Resource kControllers{"slinky.slurm.net", "v1beta1", "controllers", "Controller", true};
-inline const kube::Resource kNodeSets{"slinky.slurm.net", "v1beta1", "nodesets", "NodeSet", true};
-inline const kube::Resource kClaims{"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", true};
-inline const kube::Resource kRevisions{"apps", "v1", "controllerrevisions", "ControllerRevision", true};
 
 enum class Outcome : std::uint8_t {
   kDone,

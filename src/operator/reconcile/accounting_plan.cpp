@@ -1,8 +1,8 @@
 #include "operator/api/read.hpp"
+#include "operator/api/resources.hpp"
 #include "operator/builders/accounting.hpp"
 #include "operator/config/slurmdbd_conf.hpp"
 #include "operator/reconcile/plan.hpp"
-#include "operator/reconcile/resources.hpp"
 
 namespace bascule::op::reconcile {
 

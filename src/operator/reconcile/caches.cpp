@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "operator/reconcile/resources.hpp"
+#include "operator/api/resources.hpp"
 
 namespace bascule::op::reconcile {
 

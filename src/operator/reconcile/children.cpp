@@ -1,7 +1,7 @@
 #include "operator/reconcile/children.hpp"
 
 #include "base/log.hpp"
-#include "operator/reconcile/resources.hpp"
+#include "operator/api/resources.hpp"
 
 namespace bascule::op::reconcile {
 

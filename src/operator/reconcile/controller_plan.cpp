@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include "operator/api/read.hpp"
+#include "operator/api/resources.hpp"
 #include "operator/config/files.hpp"
 #include "operator/config/slurm_conf.hpp"
 #include "operator/reconcile/plan.hpp"
-#include "operator/reconcile/resources.hpp"
 
 namespace bascule::op::reconcile {
 

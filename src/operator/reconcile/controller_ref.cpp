@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "operator/api/read.hpp"
-#include "operator/reconcile/resources.hpp"
+#include "operator/api/resources.hpp"
 
 namespace bascule::op::reconcile {
 

@@ -1,10 +1,10 @@
 #include "operator/api/derived.hpp"
 #include "operator/api/read.hpp"
+#include "operator/api/resources.hpp"
 #include "operator/builders/loginset.hpp"
 #include "operator/config/hash.hpp"
 #include "operator/reconcile/controller_ref.hpp"
 #include "operator/reconcile/plan.hpp"
-#include "operator/reconcile/resources.hpp"
 
 namespace bascule::op::reconcile {
 

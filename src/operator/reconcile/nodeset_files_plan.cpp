@@ -1,7 +1,7 @@
 #include "operator/api/read.hpp"
+#include "operator/api/resources.hpp"
 #include "operator/builders/worker.hpp"
 #include "operator/reconcile/plan.hpp"
-#include "operator/reconcile/resources.hpp"
 
 namespace bascule::op::reconcile {
 

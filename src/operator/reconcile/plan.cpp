@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/base64.hpp"
+#include "operator/api/resources.hpp"
 #include "operator/config/hash.hpp"
-#include "operator/reconcile/resources.hpp"
 
 namespace bascule::op::reconcile {
 

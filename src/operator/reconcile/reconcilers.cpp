@@ -11,11 +11,11 @@
 #include "net/http.hpp"
 #include "operator/api/derived.hpp"
 #include "operator/api/read.hpp"
+#include "operator/api/resources.hpp"
 #include "operator/builders/loginset.hpp"
 #include "operator/reconcile/active_pod.hpp"
 #include "operator/reconcile/children.hpp"
 #include "operator/reconcile/conditions.hpp"
-#include "operator/reconcile/resources.hpp"
 #include "operator/reconcile/watchers.hpp"
 #include "runtime/controller.hpp"
 

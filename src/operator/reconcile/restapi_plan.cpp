@@ -4,9 +4,9 @@
 
 #include "operator/api/derived.hpp"
 #include "operator/api/read.hpp"
+#include "operator/api/resources.hpp"
 #include "operator/reconcile/controller_ref.hpp"
 #include "operator/reconcile/plan.hpp"
-#include "operator/reconcile/resources.hpp"
 
 namespace bascule::op::reconcile {
 

@@ -10,8 +10,8 @@
 #include "base/base64.hpp"
 #include "json/patch.hpp"
 #include "json/yaml.hpp"
+#include "operator/api/resources.hpp"
 #include "operator/reconcile/plan.hpp"
-#include "operator/reconcile/resources.hpp"
 
 namespace bascule::op::reconcile::test {
 

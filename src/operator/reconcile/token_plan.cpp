@@ -3,9 +3,9 @@
 #include "base/base64.hpp"
 #include "base/time.hpp"
 #include "operator/api/read.hpp"
+#include "operator/api/resources.hpp"
 #include "operator/builders/token.hpp"
 #include "operator/reconcile/plan.hpp"
-#include "operator/reconcile/resources.hpp"
 
 namespace bascule::op::reconcile {
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/log.hpp"
+#include "operator/api/resources.hpp"
 #include "operator/webhook/binding.hpp"
 
 namespace bascule::op {
@@ -13,8 +14,6 @@ namespace bascule::op {
 namespace {
 
 using namespace std::chrono_literals;
-
-const kube::Resource kClaims{"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", true};
 
 net::ServerResponse plain(int status, std::string sentence) {
   net::ServerResponse response;

@@ -6,6 +6,7 @@
 #include "base/manual_loop.hpp"
 #include "net/loopback.hpp"
 #include "operator/api/names.hpp"
+#include "operator/api/resources.hpp"
 #include "testing/fake_api.hpp"
 #include "testing/run.hpp"
 
@@ -18,12 +19,9 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-const kube::Resource kClaims{"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", true};
 constexpr std::string_view kController = "/validate-slinky-slurm-net-v1beta1-controller";
 
 struct WebhookTest : ::testing::Test {
-  WebhookTest() {}
-
   net::ServerResponse call(std::string method, std::string target, std::string body) {
     net::ServerRequest request;
     request.method = std::move(method);
