@@ -98,7 +98,7 @@ def installed(request, cluster, kube, slurm):
             assert VERSION_24 or "EXTERNAL" in nodes[n]["state"], f"{n} is {nodes[n]['state']} in Slurm"
         return True
 
-    eventually(ready, 60, "the labelled nodes are external nodes of Slurm", every=0.5)
+    eventually(ready, "the labelled nodes are external nodes of Slurm", every=0.5)
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def bascule(installed, cluster, kube, slurm):
             assert not busy, f"nodes are not idle: {busy}"
             return True
 
-        eventually(idle, 60, "the cluster is idle", every=0.3)
+        eventually(idle, "the cluster is idle", every=0.3)
 
     clean()
     yield

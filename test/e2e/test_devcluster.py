@@ -53,7 +53,7 @@ def clean():
     assert not traces()
     yield
     devcluster("down")
-    eventually(lambda: not traces(), 5, f"nothing is left: {traces()}")
+    eventually(lambda: not traces(), f"nothing is left: {traces()}")
 
 
 def test_killed_programs_are_healed():
@@ -105,4 +105,4 @@ def test_down_leaves_nothing(damage):
     else:
         subprocess.run(["ip", "netns", "del", NAME], check=True)
     devcluster("down")
-    eventually(lambda: not traces(), 5, f"nothing is left: {traces()}")
+    eventually(lambda: not traces(), f"nothing is left: {traces()}")

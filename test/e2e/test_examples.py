@@ -46,7 +46,7 @@ def run_now(_kube, _slurm):
 
 def grow(kube, _slurm):
     """The command of the example's comment, once its first pods run."""
-    eventually(lambda: [p.status.phase for p in kube.pods(job="elastic")] == ["Running"] * 2, 40, "the first two run")
+    eventually(lambda: [p.status.phase for p in kube.pods(job="elastic")] == ["Running"] * 2, "the first two run")
     (patch,) = re.findall(r"-p '(.*)'", (EXAMPLES / "job-elastic.yaml").read_text())
     kubectl("patch", "job", "elastic", "-p", patch)
 
@@ -80,7 +80,7 @@ def submit_native(_kube, slurm):
     (command,) = re.findall(r"^# +(sbatch .*)$", (EXAMPLES / "job-beside-native.yaml").read_text(), re.M)
     assert f"-N{WORKERS - 1} " in command
     native = int(re.search(r"Submitted batch job (\d+)", slurm.command(*command.split()))[1])
-    eventually(lambda: slurm.state(native) == "RUNNING", 20, "the native job runs")
+    eventually(lambda: slurm.state(native) == "RUNNING", "the native job runs")
 
 
 def bascule_says(slurm, *args):
@@ -92,7 +92,7 @@ def bascule_says(slurm, *args):
 
 def queue_shows_both(kube, slurm):
     """What the example's comment promises of `bascule queue`; and the pod that waits is explained."""
-    waiting = eventually(lambda: next((p for p in kube.pods(job="beside") if not p.spec.node_name and any(c.type == "PodScheduled" and c.message for c in p.status.conditions or [])), None), 20,
+    waiting = eventually(lambda: next((p for p in kube.pods(job="beside") if not p.spec.node_name and any(c.type == "PodScheduled" and c.message for c in p.status.conditions or [])), None),
                          "one of the two has been told why it waits", every=0.05)
     shown = bascule_says(slurm, "queue", "-A", "--slurm-url", "http://127.0.0.1:6820", "-o", "wide")
     assert " native " in shown and waiting.metadata.name in shown, shown
@@ -112,9 +112,9 @@ def was_made_anew(kube, slurm):
     """W4: the pod of the same name is another one, with another Slurm job."""
     old = kube.pod("store-1")
     kubectl("delete", "pod", "store-1")
-    fresh = eventually(lambda: (p := kube.pod("store-1")) and p.metadata.uid != old.metadata.uid and p.status.phase == "Running" and p, 30, "store-1 runs again")
+    fresh = eventually(lambda: (p := kube.pod("store-1")) and p.metadata.uid != old.metadata.uid and p.status.phase == "Running" and p, "store-1 runs again")
     assert kube.job_id(fresh) != kube.job_id(old)
-    eventually(lambda: slurm.state(kube.job_id(old)) == "CANCELLED", 10, "the old allocation is free")
+    eventually(lambda: slurm.state(kube.job_id(old)) == "CANCELLED", "the old allocation is free")
 
 
 EXPECTED = {
@@ -159,7 +159,7 @@ def test_example(bascule, kinds, kube, slurm, name):  # noqa: F811
             assert phases == [wanted] * example.pods, phases
             return pods
 
-        pods = eventually(all_there, 60, f"{example.pods} pods are {wanted}", every=0.3)
+        pods = eventually(all_there, f"{example.pods} pods are {wanted}", every=0.3)
         records = {kube.job_id(p): slurm.job(kube.job_id(p)) for p in pods}
         assert len(records) == (example.jobs or example.pods) and min(records) > before, f"Slurm jobs: {sorted(records)}"
         assert {record["name"] for record in records.values()} == set(example.names)
@@ -173,5 +173,5 @@ def test_example(bascule, kinds, kube, slurm, name):  # noqa: F811
         kubectl("delete", "--wait=false", "--ignore-not-found", "-f", str(EXAMPLES / name))
         if example.act in (play_job_set, play_leader_worker_set):
             kube.delete_all()  # the garbage collector may not know the kind yet
-    eventually(lambda: not kube.pods(), 40, "the pods are gone")
-    eventually(lambda: not [i for i, s in slurm.states().items() if i > before and s in ACTIVE], 20, "so are the Slurm jobs")
+    eventually(lambda: not kube.pods(), "the pods are gone")
+    eventually(lambda: not [i for i, s in slurm.states().items() if i > before and s in ACTIVE], "so are the Slurm jobs")

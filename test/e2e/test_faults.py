@@ -74,14 +74,14 @@ class Flow:
     def done(self):
         return sum(1 for j in self.kube.batch.list_namespaced_job(NAMESPACE).items if j.status.succeeded)
 
-    def wait_done(self, count, timeout, why):
+    def wait_done(self, count, why, within=120):
         def enough():
             done = self.done()
             assert done >= count, f"{done} of {count} Jobs are complete"
             return True
 
         try:
-            eventually(enough, timeout, why, every=0.3)
+            eventually(enough, why, within=within, every=0.3)
         except AssertionError as e:
             raise AssertionError(f"{e}\n{self.where()}") from None
 
@@ -94,10 +94,10 @@ class Flow:
                 lines.append(f"{p.metadata.name} {p.status.phase} on {p.spec.node_name}, job {self.kube.job_id(p)}, {said}")
         return "\n".join(lines)
 
-    def finish(self, timeout, forgetful=False):
+    def finish(self, forgetful=False):
         """All Jobs complete, and the promises hold."""
-        self.wait_done(len(self.names), timeout, "all Jobs are complete after the fault")
-        eventually(lambda: not [i for i, s in self.slurm.states().items() if i > self.ledger.since and s in ACTIVE], 20, "all allocations are free again")
+        self.wait_done(len(self.names), "all Jobs are complete after the fault")
+        eventually(lambda: not [i for i, s in self.slurm.states().items() if i > self.ledger.since and s in ACTIVE], "all allocations are free again")
         wait_quiet()
         self.ledger.check(self.names, forgetful)
 
@@ -111,7 +111,7 @@ def bound(pods):
 
 def test_slurmctld_is_away_for_20_s(flow, cluster):
     flow.start(4, "sleep 25")                                   # run through the whole fault
-    eventually(lambda: flow.phases().count("Running") == 4, 30, "four pods run")
+    eventually(lambda: flow.phases().count("Running") == 4, "four pods run")
     flow.start(8)                                               # some run, some wait
     cluster.fault("slurmctld", "stop")
     flow.start(4, prefix="during")
@@ -120,26 +120,26 @@ def test_slurmctld_is_away_for_20_s(flow, cluster):
     left = {p.metadata.uid: p.status.phase for p in flow.pods()}
     assert all(left.get(uid) in ("Running", "Succeeded") for uid in running), left
     cluster.fault("slurmctld", "start")
-    flow.finish(90)
+    flow.finish()
 
 
 def test_slurmctld_is_killed_and_forgets_its_last_seconds(flow, cluster):
     """It saves its state every few seconds: jobs that ran are pending again, or not there, and their ids are given to others."""
     flow.start(6, "sleep 12")
-    eventually(lambda: len(bound(flow.pods())) == 6, 30, "six pods are bound", every=0.05)
+    eventually(lambda: len(bound(flow.pods())) == 6, "six pods are bound", every=0.05)
     cluster.fault("slurmctld", "kill")
     cluster.fault("slurmctld", "start")
     flow.start(6)
-    flow.finish(90, forgetful=True)
+    flow.finish(forgetful=True)
 
 
 def test_slurmctld_hangs(flow, cluster):
     flow.start(10)
-    flow.wait_done(1, 40, "the first Job is complete")
+    flow.wait_done(1, "the first Job is complete")
     cluster.fault("slurmctld", "pause")
     time.sleep(10)
     cluster.fault("slurmctld", "resume")
-    flow.finish(60)
+    flow.finish()
 
 
 def test_slurmrestd_is_killed_again_and_again(flow, cluster):
@@ -149,35 +149,35 @@ def test_slurmrestd_is_killed_again_and_again(flow, cluster):
         cluster.fault("slurmrestd", "kill")
         time.sleep(1)
         cluster.fault("slurmrestd", "start")
-    flow.finish(60)
+    flow.finish()
 
 
 def test_answers_are_lost_and_cut(flow, proxy):
     """The submit was done but nobody heard of it; answers end in their middle."""
     proxy.of, proxy.lose = b"job/submit", 3
     flow.start(8)
-    eventually(lambda: proxy.lost == 3, 20, "three answers to submits are lost")
+    eventually(lambda: proxy.lost == 3, "three answers to submits are lost")
     proxy.cut = 10
-    eventually(lambda: proxy.cut == 0, 20, "ten answers are cut")
-    flow.finish(90)
+    eventually(lambda: proxy.cut == 0, "ten answers are cut")
+    flow.finish()
 
 
 @pytest.mark.slow
 def test_answers_come_8_s_late(flow, proxy):
     flow.start(4, "sleep 20")
-    eventually(lambda: flow.phases().count("Running") == 4, 30, "four pods run")
+    eventually(lambda: flow.phases().count("Running") == 4, "four pods run")
     proxy.delay = 8
     flow.start(6)
-    flow.wait_done(6, 150, "Jobs complete although every answer takes 8 s")
+    flow.wait_done(6, "Jobs complete although every answer takes 8 s", within=150)
     proxy.delay = 0
-    flow.finish(60)
+    flow.finish()
 
 
 def test_the_token_expires_and_is_replaced(flow, host, slurm):
     host.write_token(slurm.token("slurm", 6))
     written = time.monotonic()
     flow.start(4, "sleep 20")
-    eventually(lambda: flow.phases().count("Running") == 4, 30, "four pods run")
+    eventually(lambda: flow.phases().count("Running") == 4, "four pods run")
     time.sleep(max(0, written + 8 - time.monotonic()))          # now it is surely over
     flow.start(6)
     always(lambda: not flow.ledger.deleted_running, 8, "no pod is killed because of a token", every=0.5)
@@ -187,7 +187,7 @@ def test_the_token_expires_and_is_replaced(flow, host, slurm):
     assert any("token" in m for m in said), f"the pods do not say that the token is the matter: {said}"
     wait_quiet()
     host.write_token(slurm.token("slurm", 7200))
-    flow.finish(60)
+    flow.finish()
 
 
 # --- Kubernetes -----------------------------------------------------------------------------------------------
@@ -195,12 +195,12 @@ def test_the_token_expires_and_is_replaced(flow, host, slurm):
 
 def test_the_apiserver_is_restarted(flow, cluster):
     flow.start(14)
-    flow.wait_done(2, 40, "the first Jobs are complete")
+    flow.wait_done(2, "the first Jobs are complete")
     cluster.fault("apiserver", "kill")
     time.sleep(3)
     cluster.fault("etcd", "compact")                            # no watch can go on where it was
     cluster.fault("apiserver", "start")
-    flow.finish(120)
+    flow.finish()
 
 
 # --- the bridge itself ----------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_scheduler_and_controllers_are_killed_at_random(flow, host):
         kills += 1
         victim.start()
     assert kills > 5, "there was time to kill"
-    flow.finish(60)
+    flow.finish()
 
 
 def test_two_schedulers_fight_for_the_lease(flow, host):
@@ -233,19 +233,19 @@ def test_two_schedulers_fight_for_the_lease(flow, host):
             name = holder.rpartition("_")[0]
             return name if name in rivals and name != but and rivals[name].alive() and "leading" in rivals[name].log() else None
 
-    first = eventually(leader, 30, "one of them leads")
+    first = eventually(leader, "one of them leads")
     flow.start(8)
-    flow.wait_done(1, 40, "the leader works")
+    flow.wait_done(1, "the leader works")
     rivals[first].send(signal.SIGSTOP)                          # it will believe that it leads when it wakes
-    second = eventually(lambda: leader(but=first), 30, "the other takes the lease")
+    second = eventually(lambda: leader(but=first), "the other takes the lease")
     flow.start(8, "sleep 3")
-    flow.wait_done(2, 40, "the second leader works")
+    flow.wait_done(2, "the second leader works")
     rivals[first].send(signal.SIGCONT)
-    eventually(lambda: not rivals[first].alive(), 10, "the old leader ends itself")
+    eventually(lambda: not rivals[first].alive(), "the old leader ends itself")
     assert rivals[first].process.returncode == 1
     rivals[first].start()
     rivals[second].kill()
-    flow.finish(60)
+    flow.finish()
     assert rivals[first].alive()
     assert leader() == first
 
@@ -261,27 +261,27 @@ def test_a_node_dies_with_its_pod(flow, kube, slurm, cluster):
     manifest["spec"]["template"]["spec"]["tolerations"] = [
         {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3}]
     kube.apply(manifest)
-    eventually(lambda: kube.pod_of("lost") and kube.pod_of("lost").status.phase == "Running", 30, "the pod runs")
+    eventually(lambda: kube.pod_of("lost") and kube.pod_of("lost").status.phase == "Running", "the pod runs")
     old = kube.pod_of("lost")
     node, old_job = old.spec.node_name, kube.job_id(old)
     number = node.removeprefix("n")
     try:
         cluster.fault("kubelet", number, "kill")
-        eventually(lambda: "DRAIN" in slurm.nodes()[node]["state"], 120, "Slurm gives no more work to the node", every=1)
+        eventually(lambda: "DRAIN" in slurm.nodes()[node]["state"], "Slurm gives no more work to the node", every=1)
         assert slurm.nodes()[node]["reason"].startswith("slurm-bridge:"), slurm.nodes()[node]["reason"]
-        eventually(lambda: kube.pod(old.metadata.name).metadata.deletion_timestamp, 30, "Kubernetes gives the pod up", every=0.5)
+        eventually(lambda: kube.pod(old.metadata.name).metadata.deletion_timestamp, "Kubernetes gives the pod up", every=0.5)
         fresh = eventually(lambda: next((p for p in kube.pods(job="lost") if p.status.phase == "Running" and p.metadata.uid != old.metadata.uid), None),
-                           40, "another pod runs in its place")
+                           "another pod runs in its place")
         assert fresh.spec.node_name != node and kube.job_id(fresh) != old_job
         always(lambda: slurm.state(old_job) == "RUNNING", 3, "the allocation is held: nobody knows whether the pod still runs", every=0.5)
         kube.core.patch_node(node, {"spec": {"taints": [*taints(kube, node), {"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}]}})
-        eventually(lambda: kube.pod(old.metadata.name) is None, 60, "the administrator's word ends the pod", every=0.5)
-        eventually(lambda: slurm.state(old_job) not in ACTIVE, 20, "and its allocation")
+        eventually(lambda: kube.pod(old.metadata.name) is None, "the administrator's word ends the pod", every=0.5)
+        eventually(lambda: slurm.state(old_job) not in ACTIVE, "and its allocation")
         assert kube.pod(fresh.metadata.name).status.phase == "Running"
     finally:
         kube.core.patch_node(node, {"spec": {"taints": [t for t in taints(kube, node) if t["key"] != OUT_OF_SERVICE]}})
         cluster.fault("kubelet", number, "start")
-    eventually(lambda: "DRAIN" not in slurm.nodes()[node]["state"], 60, "the node is back in service", every=0.5)
+    eventually(lambda: "DRAIN" not in slurm.nodes()[node]["state"], "the node is back in service", every=0.5)
 
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"

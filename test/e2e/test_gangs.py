@@ -48,7 +48,7 @@ def kinds(installed):
             conditions = api.read_custom_resource_definition(name).status.conditions or []
             return any(c.type == "Established" and c.status == "True" for c in conditions)
 
-        eventually(established, 20, f"{name} is served")
+        eventually(established, f"{name} is served")
 
 
 @pytest.fixture
@@ -81,53 +81,53 @@ def live(slurm):
 
 def test_a_pod_group_is_one_job_on_as_many_nodes(groups, kube, slurm):
     kube.apply(member("a", "pair"))
-    eventually(lambda: any("does not exist" in s for s in kube.said_about(kube.pod("a"))), 20, "the pod says that its group is missing")
+    eventually(lambda: any("does not exist" in s for s in kube.said_about(kube.pod("a"))), "the pod says that its group is missing")
     groups.pod_group("pair", 2, job_name="a-pair")
-    eventually(lambda: any("1 of the 2 pods" in s for s in kube.said_about(kube.pod("a"))), 60, "the pod says how many are missing")
+    eventually(lambda: any("1 of the 2 pods" in s for s in kube.said_about(kube.pod("a"))), "the pod says how many are missing")
     assert not live(slurm), "an incomplete gang is not submitted"
     kube.apply(member("b", "pair"))
-    eventually(lambda: len(bound(kube)) == 2, 30, "both are bound")
+    eventually(lambda: len(bound(kube)) == 2, "both are bound")
     ids = {kube.job_id(p) for p in kube.pods()}
     assert len(ids) == 1, f"one job for both: {ids}"
     record = slurm.job(ids.pop())
     assert record["name"] == "a-pair"
     assert sorted(expand(record["nodes"])) == sorted(p.spec.node_name for p in kube.pods())
-    eventually(lambda: all(p.status.phase == "Succeeded" for p in kube.pods()), 30, "both have run")
-    eventually(lambda: not live(slurm), 15, "the allocation is free again")
+    eventually(lambda: all(p.status.phase == "Succeeded" for p in kube.pods()), "both have run")
+    eventually(lambda: not live(slurm), "the allocation is free again")
 
 
 def test_all_or_none(groups, kube, slurm, cluster):
     native = slurm.submit("native-hold", nodes=3, required_nodes=cluster.workers[:3])
-    eventually(lambda: slurm.state(native) == "RUNNING", 20, "the native job holds three nodes")
+    eventually(lambda: slurm.state(native) == "RUNNING", "the native job holds three nodes")
     groups.pod_group("pair", 2)
     kube.apply(gang_job("pair", "pair", 2))
-    eventually(lambda: len(live(slurm)) == 2, 20, "the gang is submitted")
+    eventually(lambda: len(live(slurm)) == 2, "the gang is submitted")
     always(lambda: not bound(kube), 3, "nobody of the gang starts on the one free node")
     slurm.cancel(native)
-    eventually(lambda: kube.succeeded("pair"), 40, "the gang has run")
+    eventually(lambda: kube.succeeded("pair"), "the gang has run")
 
 
 def test_an_elastic_gang_starts_small_and_grows(groups, kube, slurm, cluster):
     groups.pod_group("elastic", 2)
     kube.apply(gang_job("elastic", "elastic", 6, "sleep 4"))
-    eventually(lambda: len(bound(kube)) >= 4, 30, "all four nodes are used")
+    eventually(lambda: len(bound(kube)) >= 4, "all four nodes are used")
     assert len({p.spec.node_name for p in bound(kube)}) == 4, "one pod a node"
-    eventually(lambda: kube.succeeded("elastic"), 60, "all six pods have run")
-    eventually(lambda: not live(slurm), 15, "all allocations are free again")
+    eventually(lambda: kube.succeeded("elastic"), "all six pods have run")
+    eventually(lambda: not live(slurm), "all allocations are free again")
 
 
 def test_a_lost_member_is_replaced_and_the_others_go_on(groups, kube, slurm):
     groups.pod_group("trio", 3)
     kube.apply(gang_job("trio", "trio", 3, "sleep 20"))
-    eventually(lambda: len([p for p in bound(kube) if p.status.phase == "Running"]) == 3, 40, "all three run")
+    eventually(lambda: len([p for p in bound(kube) if p.status.phase == "Running"]) == 3, "all three run")
     before = {p.metadata.name: p.spec.node_name for p in kube.pods()}
     lost = sorted(before)[1]
     kube.delete("Pod", lost)
-    eventually(lambda: lost not in {p.metadata.name for p in kube.pods()} and len(bound(kube)) == 3, 30, "a replacement is bound")
+    eventually(lambda: lost not in {p.metadata.name for p in kube.pods()} and len(bound(kube)) == 3, "a replacement is bound")
     after = {p.metadata.name: p.spec.node_name for p in kube.pods()}
     assert sum(after.get(name) == node for name, node in before.items()) == 2, f"the others stayed: {before} {after}"
-    eventually(lambda: kube.job("trio").status.succeeded == 3, 60, "the Job is complete")
-    eventually(lambda: not live(slurm), 15, "all allocations are free again")
+    eventually(lambda: kube.job("trio").status.succeeded == 3, "the Job is complete")
+    eventually(lambda: not live(slurm), "all allocations are free again")
 
 
 def test_a_group_of_a_leader_worker_set_is_one_job(groups, kube, slurm):
@@ -137,7 +137,7 @@ def test_a_group_of_a_leader_worker_set_is_one_job(groups, kube, slurm):
         prefix = "leaderworkerset.sigs.k8s.io/"
         manifest["metadata"]["labels"] = {prefix + "name": "vllm", prefix + "group-index": "0", prefix + "group-key": "0f1e2d"}
         kube.apply(manifest)
-    eventually(lambda: len(bound(kube)) == 3, 30, "the group is bound")
+    eventually(lambda: len(bound(kube)) == 3, "the group is bound")
     ids = {kube.job_id(p) for p in kube.pods()}
     assert len(ids) == 1
     record = slurm.job(ids.pop())
@@ -150,13 +150,13 @@ def test_the_annotations_of_a_job_set_count(groups, kube, slurm):
     manifest = job("set-workers-0", "sleep 2", parallelism=2)
     manifest["metadata"]["ownerReferences"] = [{"apiVersion": made["apiVersion"], "kind": "JobSet", "name": "set", "uid": made["metadata"]["uid"], "controller": True}]
     kube.apply(manifest)
-    eventually(lambda: len(bound(kube)) == 2, 30, "both pods are bound")
+    eventually(lambda: len(bound(kube)) == 2, "both pods are bound")
     for p in kube.pods():
         record = slurm.job(kube.job_id(p))
         assert record["name"] == "from-the-set"
         assert record["time_limit"]["number"] == 3
     assert len({kube.job_id(p) for p in kube.pods()}) == 2, "each pod of a JobSet is a job of its own"
-    eventually(lambda: kube.succeeded("set-workers-0"), 30, "the Job is complete")
+    eventually(lambda: kube.succeeded("set-workers-0"), "the Job is complete")
 
 
 def test_a_workloads_pod_group_is_one_job(groups, kube, slurm):
@@ -168,7 +168,7 @@ def test_a_workloads_pod_group_is_one_job(groups, kube, slurm):
     manifest = job("work", "sleep 2", parallelism=2, job_name="from-the-job", account="")
     manifest["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": "work-workers"}
     kube.apply(manifest)
-    eventually(lambda: len(bound(kube)) == 2, 30, "both are bound")
+    eventually(lambda: len(bound(kube)) == 2, "both are bound")
     ids = {kube.job_id(p) for p in kube.pods()}
     assert len(ids) == 1
     record = slurm.job(ids.pop())
@@ -179,5 +179,5 @@ def test_a_workloads_pod_group_is_one_job(groups, kube, slurm):
         group = groups.api.get_namespaced_custom_object("scheduling.k8s.io", "v1alpha2", NAMESPACE, "podgroups", "work-workers")
         return [c["status"] for c in group.get("status", {}).get("conditions", []) if c["type"] == "PodGroupScheduled"] == ["True"]
 
-    eventually(scheduled, 10, "the PodGroup says that it is scheduled")
-    eventually(lambda: kube.succeeded("work"), 30, "the Job is complete")
+    eventually(scheduled, "the PodGroup says that it is scheduled")
+    eventually(lambda: kube.succeeded("work"), "the Job is complete")

@@ -113,7 +113,7 @@ def hpc(installed_operator):
     def clean():
         installed_operator.on_login("scancel", "-u", "root", check=False)
         installed_operator.scale(CPU, 2)
-        eventually(installed_operator.settled, 120, "two workers cpu and one batch serve", every=0.5)
+        eventually(installed_operator.settled, "two workers cpu and one batch serve", every=0.5)
 
     clean()
     yield installed_operator
@@ -132,8 +132,8 @@ def test_the_cluster_is_ready_and_accounted_for(hpc):
 
 def test_a_job_of_the_login_node_runs_on_every_worker(hpc):
     job = hpc.sbatch("srun -l hostname; sleep 1", "-p", "all", "-N3")
-    eventually(lambda: hpc.state(job) == "COMPLETED", 60, f"job {job} is done", every=0.5)
-    assert "COMPLETED" in eventually(lambda: hpc.on_login("sacct", "-n", "-X", "-j", str(job), "-o", "State"), 20, "slurmdbd knows the job", every=0.5)
+    eventually(lambda: hpc.state(job) == "COMPLETED", f"job {job} is done", every=0.5)
+    assert "COMPLETED" in eventually(lambda: hpc.on_login("sacct", "-n", "-X", "-j", str(job), "-o", "State"), "slurmdbd knows the job", every=0.5)
 
 
 def test_users_log_in_by_ssh(hpc):
@@ -143,15 +143,15 @@ def test_users_log_in_by_ssh(hpc):
 def test_scale_out_and_in_under_load(hpc):
     """The third worker serves; then two of three have to go: those that work keep their jobs until these end."""
     hpc.scale(CPU, 3)
-    eventually(lambda: hpc.settled(cpu=3), 90, "three workers cpu serve", every=0.5)
-    jobs = [hpc.sbatch("sleep 15", "-p", "cpu", "-N1", "--exclusive") for _ in range(3)]
-    eventually(lambda: all(hpc.state(j) == "RUNNING" for j in jobs), 40, "each worker has a job", every=0.5)
+    eventually(lambda: hpc.settled(cpu=3), "three workers cpu serve", every=0.5)
+    jobs = [hpc.sbatch("sleep 30", "-p", "cpu", "-N1", "--exclusive") for _ in range(3)]
+    eventually(lambda: all(hpc.state(j) == "RUNNING" for j in jobs), "each worker has a job", every=0.5)
     hpc.scale(CPU, 1)
-    eventually(lambda: sum("DRAIN" in n["state"] for n in hpc.nodes().values()) == 2, 30, "two workers are drained", every=0.3)
+    eventually(lambda: sum("DRAIN" in n["state"] for n in hpc.nodes().values()) == 2, "two workers are drained", every=0.3)
     always(lambda: len(hpc.workers(CPU)) == 3, 3, "no worker goes while its job runs", every=0.5)
     for n in hpc.nodes().values():
         assert "DRAIN" not in n["state"] or n["reason"].startswith(OPERATOR_REASON), n["reason"]
-    eventually(lambda: hpc.settled(cpu=1), 120, "one worker cpu is left", every=0.5)
+    eventually(lambda: hpc.settled(cpu=1), "one worker cpu is left", every=0.5)
     found = hpc.jobs()
     for j in jobs:
         assert found[j]["job_state"] == ["COMPLETED"], f"job {j}: {found[j]['job_state']} on {found[j]['nodes']}"
@@ -162,16 +162,16 @@ def test_rolling_update_under_load(hpc):
     """The template changes while jobs flow: every worker is replaced, no job is lost or started twice."""
     jobs = [hpc.sbatch("sleep 6", "-p", "cpu", "-N1", "--exclusive") for _ in range(6)]
     before = {n: p.metadata.uid for n, p in hpc.workers(CPU).items()}
-    eventually(lambda: sum(hpc.state(j) == "RUNNING" for j in jobs) == 2, 40, "both workers have a job", every=0.5)
+    eventually(lambda: sum(hpc.state(j) == "RUNNING" for j in jobs) == 2, "both workers have a job", every=0.5)
     hpc.patch(CPU, {"spec": {"slurmd": {"env": [{"name": "GENERATION", "value": str(time.time())}]}}})
-    eventually(lambda: {p.metadata.uid for p in hpc.workers(CPU).values()}.isdisjoint(before.values()), 150, "every worker is new", every=0.5)
-    eventually(lambda: all(hpc.state(j) == "COMPLETED" for j in jobs), 120, "all jobs are done", every=0.5)
+    eventually(lambda: {p.metadata.uid for p in hpc.workers(CPU).values()}.isdisjoint(before.values()), "every worker is new", within=150, every=0.5)
+    eventually(lambda: all(hpc.state(j) == "COMPLETED" for j in jobs), "all jobs are done", every=0.5)
     assert all(hpc.jobs()[j]["restart_cnt"] == 0 for j in jobs)
 
 
 def test_the_operator_is_killed_while_workers_come_and_go(hpc):
     job = hpc.sbatch("sleep 12", "-p", "cpu", "-N2", "--exclusive")
-    eventually(lambda: hpc.state(job) == "RUNNING", 40, "the job runs", every=0.5)
+    eventually(lambda: hpc.state(job) == "RUNNING", "the job runs", every=0.5)
     killed = 0
     for replicas in (4, 1, 3):
         hpc.scale(CPU, replicas)
@@ -179,8 +179,8 @@ def test_the_operator_is_killed_while_workers_come_and_go(hpc):
         killed += hpc.kill_operator()
         time.sleep(1)
     assert killed, "no operator was there to be killed"
-    eventually(lambda: hpc.settled(cpu=3), 150, "three workers cpu serve", every=0.5)
-    eventually(lambda: hpc.state(job) == "COMPLETED", 60, "the job is done", every=0.5)
+    eventually(lambda: hpc.settled(cpu=3), "three workers cpu serve", within=150, every=0.5)
+    eventually(lambda: hpc.state(job) == "COMPLETED", "the job is done", every=0.5)
     assert hpc.jobs()[job]["restart_cnt"] == 0
 
 
@@ -192,8 +192,8 @@ def test_a_killed_worker_comes_back(hpc):
         pod = absent_is_none(lambda: hpc.kube.core.read_namespaced_pod(victim.metadata.name, NS))
         return pod and pod.metadata.uid != victim.metadata.uid
 
-    eventually(back, 60, "a new pod of the same name", every=0.5)
-    eventually(hpc.settled, 90, "it serves", every=0.5)
+    eventually(back, "a new pod of the same name", every=0.5)
+    eventually(hpc.settled, "it serves", every=0.5)
 
 
 def test_a_mistake_is_refused_with_a_sentence(hpc):
@@ -233,4 +233,4 @@ def test_all_of_it_goes_when_the_chart_goes(installed_operator):
             assert not left, f"{kind} are left: {left}"
         return True
 
-    eventually(gone, 90, "no pod and no object is left", every=0.5)
+    eventually(gone, "no pod and no object is left", every=0.5)

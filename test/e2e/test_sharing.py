@@ -22,30 +22,30 @@ def test_members_share_nodes(groups, kube, slurm, cluster, per_node):  # W18  # 
     if per_node < 2:
         pytest.skip("workers of one CPU")
     native = slurm.submit("native-hold", nodes=2, required_nodes=cluster.workers[2:])
-    eventually(lambda: slurm.state(native) == "RUNNING", 20, "two nodes are left")
+    eventually(lambda: slurm.state(native) == "RUNNING", "two nodes are left")
     groups.pod_group("tight", 4, exclusive="false")
     kube.apply(gang_job("tight", "tight", 4, "sleep 8"))
-    eventually(lambda: len(bound(kube)) == 4, 30, "all four are bound")
+    eventually(lambda: len(bound(kube)) == 4, "all four are bound")
     taken = collections.Counter(p.spec.node_name for p in bound(kube))
     assert len({kube.job_id(p) for p in bound(kube)}) == 1
     assert max(taken.values()) > 1, f"nobody shares: {taken}"
     assert max(taken.values()) <= per_node, f"too many on one node: {taken}"
     record = slurm.job(kube.job_id(bound(kube)[0]))
     assert set(taken) <= set(expand(record["nodes"]))
-    eventually(lambda: kube.succeeded("tight"), 60, "all have run")
+    eventually(lambda: kube.succeeded("tight"), "all have run")
     slurm.cancel(native)
-    eventually(lambda: not live(slurm), 15, "the allocation is free again")
+    eventually(lambda: not live(slurm), "the allocation is free again")
 
 
 def test_single_pods_share_a_node(bascule, kube, slurm, cluster, per_node):  # W18
     native = slurm.submit("native-hold", nodes=3, required_nodes=cluster.workers[:3])
-    eventually(lambda: slurm.state(native) == "RUNNING", 20, "one node is left")
+    eventually(lambda: slurm.state(native) == "RUNNING", "one node is left")
     for i in range(per_node + 1):
         kube.apply(pod(f"single-{i}", "sleep 12", exclusive="false"))
-    eventually(lambda: len(bound(kube)) == per_node, 30, "as many as the node has CPUs")
+    eventually(lambda: len(bound(kube)) == per_node, "as many as the node has CPUs")
     always(lambda: len([p for p in bound(kube) if p.status.phase in ("Pending", "Running")]) <= per_node, 3, "and no more")
     slurm.cancel(native)
-    eventually(lambda: all(p.status.phase == "Succeeded" for p in kube.pods()), 60, "all have run")
+    eventually(lambda: all(p.status.phase == "Succeeded" for p in kube.pods()), "all have run")
 
 
 def test_a_local_volume_leads_the_pod_to_its_node(bascule, kube, slurm, cluster, tmp_path):  # W21
@@ -62,10 +62,10 @@ def test_a_local_volume_leads_the_pod_to_its_node(bascule, kube, slurm, cluster,
         manifest["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
         manifest["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
         kube.apply(manifest)
-        eventually(lambda: kube.pod("reads").spec.node_name == home, 40, "the pod is bound where its volume is")
+        eventually(lambda: kube.pod("reads").spec.node_name == home, "the pod is bound where its volume is")
         assert kube.core.read_namespaced_persistent_volume_claim("data", NAMESPACE).status.phase == "Bound"
-        eventually(lambda: kube.pod("reads").status.phase == "Succeeded", 40, "it has run with its volume")
-        assert slurm.state(kube.job_id(kube.pod("reads"))) not in ACTIVE or eventually(lambda: not live(slurm), 15, "its job is over")
+        eventually(lambda: kube.pod("reads").status.phase == "Succeeded", "it has run with its volume")
+        assert slurm.state(kube.job_id(kube.pod("reads"))) not in ACTIVE or eventually(lambda: not live(slurm), "its job is over")
     finally:
         kube.delete("Pod", "reads")
         kube.core.delete_namespaced_persistent_volume_claim("data", NAMESPACE)

@@ -9,10 +9,10 @@ from waiting import always, eventually
 
 def test_a_pod_of_the_default_scheduler_runs(kube):
     kube.delete("Pod", "smoke", "default")
-    eventually(lambda: kube.pod("smoke", "default") is None, 30, "an old pod is gone")
+    eventually(lambda: kube.pod("smoke", "default") is None, "an old pod is gone")
     kube.apply(pod("smoke", "echo hello from $(hostname)", namespace="default"))
     try:
-        eventually(lambda: kube.pod("smoke", "default").status.phase == "Succeeded", 30, "the pod succeeded")
+        eventually(lambda: kube.pod("smoke", "default").status.phase == "Succeeded", "the pod succeeded")
         assert kube.log("smoke", "default") == "hello from smoke"
     finally:
         kube.delete("Pod", "smoke", "default")
@@ -24,7 +24,7 @@ def node(slurm):
     if "x1" not in slurm.nodes():
         slurm.create_node("x1")
     yield "x1"
-    eventually(lambda: delete(slurm, "x1"), 10, "the node is deleted")
+    eventually(lambda: delete(slurm, "x1"), "the node is deleted")
 
 
 def delete(slurm, name):
@@ -37,23 +37,23 @@ def delete(slurm, name):
 
 def test_a_native_external_job_runs(slurm: Slurm, node):
     job_id = slurm.submit("smoke", required_nodes=[node])
-    eventually(lambda: slurm.state(job_id) == "RUNNING", 15, "the job runs")
+    eventually(lambda: slurm.state(job_id) == "RUNNING", "the job runs")
     assert slurm.job(job_id)["nodes"] == node
     assert slurm.states()[job_id] == "RUNNING"
     assert str(job_id) in slurm.squeue()
     slurm.cancel(job_id)
-    eventually(lambda: slurm.state(job_id) == "CANCELLED", 5, "the job is cancelled")
+    eventually(lambda: slurm.state(job_id) == "CANCELLED", "the job is cancelled")
 
 
 def test_a_second_job_waits_and_priority_decides(slurm, node):
     first = slurm.submit("first", required_nodes=[node])
-    eventually(lambda: slurm.state(first) == "RUNNING", 15, "the first job runs")
+    eventually(lambda: slurm.state(first) == "RUNNING", "the first job runs")
     low, high = slurm.submit("low", required_nodes=[node]), slurm.submit("high", required_nodes=[node])
     always(lambda: slurm.state(low) == "PENDING", 1.5, "the second job waits")
     assert slurm.job(low)["state_reason"] in ("Resources", "Priority")
     slurm.scontrol("update", f"JobId={high}", "Priority=4000000000")
     slurm.cancel(first)
-    eventually(lambda: slurm.state(high) == "RUNNING", 15, "the job of higher priority runs")
+    eventually(lambda: slurm.state(high) == "RUNNING", "the job of higher priority runs")
     assert slurm.state(low) == "PENDING"
     slurm.cancel(high)
     slurm.cancel(low)

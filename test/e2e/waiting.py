@@ -7,9 +7,12 @@ class Timeout(AssertionError):
     pass
 
 
-def eventually(check, timeout, why, every=0.1):
-    """Calls check until it returns something true, and returns that. An AssertionError in it counts as "not yet"."""
-    limit = time.monotonic() + timeout
+def eventually(check, why, *, within=120, every=0.1):
+    """Calls check until it returns something true, and returns that. An AssertionError in it counts as "not yet".
+
+    The usual limit only ends a wait for what never comes: pauses between retries and a busy machine stay far below it.
+    """
+    limit = time.monotonic() + within
     while True:
         said = ""
         try:
@@ -18,7 +21,7 @@ def eventually(check, timeout, why, every=0.1):
         except AssertionError as e:
             said = f": {e}"
         if time.monotonic() >= limit:
-            raise Timeout(f"after {timeout} s still not: {why}{said}")
+            raise Timeout(f"after {within} s still not: {why}{said}")
         time.sleep(every)
 
 
