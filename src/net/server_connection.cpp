@@ -7,6 +7,7 @@
 #include <iterator>
 #include <optional>
 
+#include "base/async.hpp"
 #include "base/log.hpp"
 #include "net/serving.hpp"
 
@@ -88,6 +89,8 @@ Task<> ServerConnection::serve_all() {
   while (true) {
     const bool more = co_await serve_one();
     if (!more) co_return;
+    // A client that asks without pause would else be served alone for as long as its next request is there in time.
+    co_await sleep_until(loop_, loop_.now(), kill_.get_token());
   }
 }
 

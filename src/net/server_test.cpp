@@ -20,6 +20,7 @@ struct State {
   std::size_t written = 0;   // by /flood
   std::string stream_error;  // what a write threw
   ServerRequest last;
+  std::string order;  // the last letters of the targets
 };
 
 Task<> count(BodySink& sink) {
@@ -52,6 +53,7 @@ Task<> flood(State* state, BodySink& sink) {
 Task<ServerResponse> handle(State* state, const ServerRequest& request, std::stop_token stop) {
   ++state->calls;
   state->last = request;
+  state->order += request.target.back();
   const Target target = parse_target(request.target);
   ServerResponse response;
   if (target.path == "/throw") throw std::runtime_error("secret");
@@ -171,6 +173,26 @@ TEST_F(ServerTest, AnswersPipelinedRequestsInOrder) {
   EXPECT_TRUE(a < b && b < c && c < out.size()) << out;
   EXPECT_TRUE(out.ends_with("Connection: close\r\n\r\nGET ")) << out;
   EXPECT_EQ(state.calls, 4);
+}
+
+TEST_F(ServerTest, ClientsThatAskWithoutPauseTakeTurns) {
+  const auto server = start();
+  std::vector<int> clients;
+  for (const char* target : {"/a", "/b", "/c"}) {
+    clients.push_back(connect_raw(server->port()));
+    std::string requests;
+    for (int i = 0; i < 50; ++i) requests += fmt::format("GET {} HTTP/1.1\r\n\r\n", target);
+    send_all(clients.back(), requests + fmt::format("GET {} HTTP/1.1\r\nConnection: close\r\n\r\n", target));
+  }
+  run(loop, in_thread(loop, [&] {
+        for (const int fd : clients) {
+          receive_all(fd);
+          ::close(fd);
+        }
+      }));
+  ASSERT_EQ(state.order.size(), 3 * 51);
+  const std::string middle = state.order.substr(10, 120);
+  EXPECT_FALSE(middle.contains("aa") || middle.contains("bb") || middle.contains("cc")) << state.order;
 }
 
 TEST_F(ServerTest, AnswersAClientThatClosedItsHalf) {
