@@ -89,13 +89,14 @@ Task<> ServerConnection::serve_all() {
   while (true) {
     const bool more = co_await serve_one();
     if (!more) co_return;
-    // A client that asks without pause would else be served alone for as long as its next request is there in time.
-    co_await sleep_until(loop_, loop_.now(), kill_.get_token());
   }
 }
 
 Task<bool> ServerConnection::wait_for_request() {
   reader_.start();
+  // A client that asks without pause would else be served alone for as long as its next request is there in time.
+  const bool at_once = reader_.started() || !stream_.quiet();
+  if (at_once && !first_) co_await sleep_until(loop_, loop_.now(), kill_.get_token());
   if (reader_.started()) co_return true;
   const TimePoint now = loop_.now();
   idle_ = true;
