@@ -4,13 +4,14 @@
 #include <string_view>
 
 #include "base/check.hpp"
+#include "kube/admission_http.hpp"
 #include "operator/webhook/binding.hpp"
 #include "operator/webhook/review.hpp"
 
 using namespace bascule;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const auto document = op::parse_review(std::string_view(reinterpret_cast<const char*>(data), size));
+  const auto document = kube::parse_admission_review(std::string_view(reinterpret_cast<const char*>(data), size));
   if (!document) {
     BASCULE_CHECK(!document.error().empty(), "a refusal says why");
     return 0;

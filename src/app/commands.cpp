@@ -4,6 +4,7 @@
 #include "bridge/controllers.hpp"
 #include "bridge/scheduler.hpp"
 #include "bridge/webhook.hpp"
+#include "kube/admission_http.hpp"
 #include "kube/informer.hpp"
 #include "runtime/client_metrics.hpp"
 
@@ -78,7 +79,7 @@ int run_admission(const ServeOptions& options) {
   NamespaceLabels labels(process.kube());
   net::ServerOptions address =
       webhook_address(options.webhook_address, "--webhook-bind-address", options.certificate_directory);
-  address.max_body = bridge::kMaxReview;
+  address.max_body = kube::kMaxAdmissionReview;
   bool serving = false;
   bridge::NamespaceLabels labels_of;
   if (config.managed_namespace_selector) {

@@ -4,6 +4,7 @@
 #include "app/process.hpp"
 #include "app/webhook_server.hpp"
 #include "base/file.hpp"
+#include "kube/admission_http.hpp"
 #include "net/client.hpp"
 #include "operator/builders/ssh_keys.hpp"
 #include "operator/config/ssh_conf.hpp"
@@ -116,7 +117,7 @@ int run_operator_webhook(const OperatorFlags& flags) {
   Process process(flags.serve, "operator-webhook");
   net::ServerOptions address =
       webhook_address(flags.serve.webhook_address, "--server-addr", flags.serve.certificate_directory);
-  address.max_body = op::kMaxReview;
+  address.max_body = kube::kMaxAdmissionReview;
   std::vector<std::string> paths{std::string(op::kBindingPath)};
   for (const char* kind : {"accounting", "controller", "loginset", "nodeset", "restapi", "token"}) {
     paths.push_back(std::string(op::kValidatePrefix) + kind);

@@ -18,8 +18,6 @@ namespace bascule::bridge {
 
 inline constexpr std::string_view kMutatePath = "/mutate--v1-pod";
 inline constexpr std::string_view kValidatePath = "/validate--v1-pod";
-// An object is at most 1.5 MiB in etcd (3 MiB as JSON with escapes), and an update carries two.
-inline constexpr std::size_t kMaxReview = std::size_t{8} << 20;
 
 // The labels of a namespace, asked only when a selector is configured and the pod itself does not decide. nullopt: not
 // known. Must not throw.

@@ -40,14 +40,6 @@ std::optional<Kind> validated_kind(std::string_view path) noexcept {
   return path.starts_with(kValidatePrefix) ? kind_of(path.substr(kValidatePrefix.size())) : std::nullopt;
 }
 
-std::expected<json::Value, std::string> parse_review(std::string_view body) {
-  try {
-    return json::parse(body, {.depth = 64, .bytes = kMaxReview});
-  } catch (const json::ParseError& error) {
-    return std::unexpected(fmt::format("the body is not JSON: {}", error.what()));
-  }
-}
-
 Wanted wanted(Kind kind, const kube::AdmissionReview& review) {
   if (!is_examined(review) || is_untouched(*review.object, before(review))) return {};
   return wanted(kind, *review.object);

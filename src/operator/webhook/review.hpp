@@ -2,7 +2,6 @@
 // body of its answer, on slurm-operator's paths. Pure: what must be looked up is said first, then given.
 #pragma once
 
-#include <expected>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,14 +13,9 @@ namespace bascule::op {
 
 inline constexpr std::string_view kValidatePrefix = "/validate-slinky-slurm-net-v1beta1-";  // + kind, lower case
 inline constexpr std::string_view kBindingPath = "/mutate--v1-binding";
-// An object is at most 1.5 MiB in etcd (3 MiB as JSON with escapes), and an update carries two.
-inline constexpr std::size_t kMaxReview = std::size_t{8} << 20;
 
 // Of a path; nullopt: none of ours validates there.
 std::optional<Kind> validated_kind(std::string_view path) noexcept;
-
-// The error is a sentence for the caller.
-std::expected<json::Value, std::string> parse_review(std::string_view body);
 
 // What to look up for a review on a validating path; nothing for reviews that pass anyhow.
 Wanted wanted(Kind kind, const kube::AdmissionReview& review);

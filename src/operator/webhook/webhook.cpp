@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/log.hpp"
+#include "kube/admission_http.hpp"
 #include "operator/api/resources.hpp"
 #include "operator/webhook/binding.hpp"
 
@@ -14,14 +15,6 @@ namespace bascule::op {
 namespace {
 
 using namespace std::chrono_literals;
-
-net::ServerResponse plain(int status, std::string sentence) {
-  net::ServerResponse response;
-  response.status = status;
-  response.headers.add("Content-Type", "text/plain; charset=utf-8");
-  response.body = std::move(sentence) + "\n";
-  return response;
-}
 
 ConfigMapFacts config_map_facts(const json::Value& object) {
   ConfigMapFacts facts{.exists = true, .keys = {}};
@@ -124,16 +117,12 @@ struct Webhook {
     const std::string_view target = request.target;
     const std::string_view path = target.substr(0, target.find('?'));
     const std::optional<Kind> kind = validated_kind(path);
-    if (!kind && path != kBindingPath) co_return plain(404, "no webhook has this path");
-    if (request.method != "POST") co_return plain(405, "an AdmissionReview comes by POST");
-    const auto document = parse_review(request.body);
+    if (!kind && path != kBindingPath) co_return kube::admission_refusal(404, "no webhook has this path");
+    if (request.method != "POST") co_return kube::admission_refusal(405, "an AdmissionReview comes by POST");
+    const auto document = kube::parse_admission_review(request.body);
     const auto review = document ? kube::read_admission_review(*document) : std::unexpected(document.error());
-    if (!review) co_return plain(400, review.error());
-    const kube::AdmissionVerdict verdict = co_await decide(kind, *review, std::move(stop));
-    net::ServerResponse response;
-    response.headers.add("Content-Type", "application/json");
-    response.body = json::dump(kube::admission_answer(*review, verdict));
-    co_return response;
+    if (!review) co_return kube::admission_refusal(400, review.error());
+    co_return kube::admission_response(*review, co_await decide(kind, *review, std::move(stop)));
   }
 };
 
