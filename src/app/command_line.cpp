@@ -141,15 +141,22 @@ void add_operator_webhook(CLI::App& app, OperatorFlags& o) {
 }
 
 void add_explain(CLI::App& app, ExplainOptions& o) {
-  CLI::App& command = *app.add_subcommand("explain", "say where a pod or a gang stands, why, and what to do");
-  command.add_option("object", o.object, "what to explain")->type_name("pod/NAME|podgroup/NAME|lws/NAME")->required();
+  CLI::App& command = *app.add_subcommand(
+      "explain", "say where a pod, a gang or a part of a Slurm cluster stands, why, and what to do");
+  command.add_option("object", o.object, "what to explain")
+      ->type_name(
+          "pod/NAME|podgroup/NAME|lws/NAME|nodeset/NAME|controller/NAME|loginset/NAME|restapi/NAME|accounting/NAME|"
+          "token/NAME")
+      ->required();
   kube_flags(command, o.kube, "namespace; default that of the context");
   output_flag(command, o.output, {"text", "json"});
   command.footer(
       "Examples:\n"
       "  bascule explain pod/train-0 -n slurm-bridge      one pod, and its gang if it has one\n"
       "  bascule explain podgroup/ring -n ml              all members of a gang\n"
-      "  bascule explain lws/serve -n ml -o json          every group of a LeaderWorkerSet, for a script");
+      "  bascule explain lws/serve -n ml -o json          every group of a LeaderWorkerSet, for a script\n"
+      "  bascule explain nodeset/slurm-worker-cpu -n slurm    what the operator waits for, each worker and since when\n"
+      "  bascule explain controller/slurm -n slurm        slurmctld and all that refers to it");
 }
 
 void add_queue(CLI::App& app, QueueOptions& o) {

@@ -53,7 +53,7 @@ struct KubeOptions {
 
 struct ExplainOptions {
   KubeOptions kube;
-  std::string object;           // pod/NAME, podgroup/NAME, lws/NAME
+  std::string object;           // pod/NAME, podgroup/NAME, lws/NAME, nodeset/NAME ...
   std::string output = "text";  // or json
 };
 

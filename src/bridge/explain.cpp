@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "base/text_table.hpp"
 #include "bridge/names.hpp"
-#include "bridge/text_table.hpp"
 
 namespace bascule::bridge {
 
@@ -98,16 +98,7 @@ Explanation explain_pod(const json::Value& pod, const json::Value& events) {
   fact("Slurm job", s.job);
   fact("node", s.node);
   fact("waits for", s.reason);
-  if (const json::Array* items = json::array_at(events, {"items"})) {
-    for (const json::Value& e : *items) {
-      std::string time = text_at(e, {"series", "lastObservedTime"});
-      if (time.empty()) time = text_at(e, {"eventTime"});
-      if (time.empty()) time = text_at(e, {"deprecatedLastTimestamp"});
-      out.events.push_back({std::move(time), text_at(e, {"reason"}), text_at(e, {"note"})});
-    }
-    std::ranges::sort(out.events);
-    if (out.events.size() > kMaxEvents) out.events.erase(out.events.begin(), out.events.end() - kMaxEvents);
-  }
+  out.events = kube::newest_events(events, kMaxEvents);
   return out;
 }
 
@@ -120,7 +111,7 @@ std::string to_text(const Explanation& e, bool colours) {
   if (e.group) text += "\n" + to_text(*e.group, colours);
   if (e.events.empty()) return text;
   TextTable table({"TIME", "EVENT", "NOTE"});
-  for (const Explanation::Event& event : e.events) table.add({event.time, event.reason, event.note});
+  for (const kube::PastEvent& event : e.events) table.add({event.time, event.reason, event.note});
   return text + "\n" + table.str(colours, "  ");
 }
 
@@ -128,7 +119,7 @@ json::Value to_json(const Explanation& e) {
   json::Object facts;
   for (const auto& [name, value] : e.facts) facts[name] = value;
   json::Array events;
-  for (const Explanation::Event& event : e.events) {
+  for (const kube::PastEvent& event : e.events) {
     events.push_back(json::Object{{"time", event.time}, {"reason", event.reason}, {"note", event.note}});
   }
   json::Object out{{"pod", e.pod},

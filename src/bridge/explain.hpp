@@ -8,21 +8,16 @@
 
 #include "bridge/explain_group.hpp"
 #include "json/value.hpp"
+#include "kube/event_list.hpp"
 
 namespace bascule::bridge {
 
 struct Explanation {
-  struct Event {
-    std::string time;  // RFC 3339
-    std::string reason;
-    std::string note;
-    friend auto operator<=>(const Event&, const Event&) = default;
-  };
   std::string pod;                                         // ns/name
   std::string verdict;                                     // one sentence: what is the matter now
   std::string next;                                        // one sentence: what happens next, or what to do
   std::vector<std::pair<std::string, std::string>> facts;  // name and value, in order
-  std::vector<Event> events;                               // newest last
+  std::vector<kube::PastEvent> events;                     // newest last
   std::optional<GroupExplanation> group;                   // of a pod of a gang
 };
 

@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
+#include "base/text_table.hpp"
 #include "bridge/names.hpp"
-#include "bridge/text_table.hpp"
 
 namespace bascule::bridge {
 

@@ -6,9 +6,9 @@
 #include <map>
 #include <tuple>
 
+#include "base/text_table.hpp"
 #include "base/time.hpp"
 #include "bridge/record.hpp"
-#include "bridge/text_table.hpp"
 #include "bridge/unit_jobs.hpp"
 #include "slurm/hostlist.hpp"
 

@@ -7,12 +7,12 @@
 
 #include "base/check.hpp"
 #include "base/manual_loop.hpp"
+#include "base/text_table.hpp"
 #include "base/time.hpp"
 #include "bridge/explain_group.hpp"
 #include "bridge/node_table.hpp"
 #include "bridge/owners.hpp"
 #include "bridge/simulate_api.hpp"
-#include "bridge/text_table.hpp"
 #include "bridge/unit_index.hpp"
 #include "bridge/unit_jobs.hpp"
 #include "slurm/encode.hpp"

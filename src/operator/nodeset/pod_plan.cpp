@@ -116,9 +116,19 @@ class PodPlanner final {
     if (facts.serves() && !facts.unbounded) --allowance_;
     cordon(facts, to_string(facts.cause));
     drain(facts, facts.why);
-    const std::string until = facts.node->deadline ? " until " + print_rfc3339(*facts.node->deadline) : "";
-    wait(is_busy(*facts.node) ? fmt::format("{}: jobs run on Slurm node {}{}", facts.why, facts.slurm_name, until)
+    wait(is_busy(*facts.node) ? fmt::format("{}: {}", facts.why, work_on(*facts.node))
                               : fmt::format("{}: Slurm node {} is being drained", facts.why, facts.slurm_name));
+  }
+
+  static std::string work_on(const SlurmNodeView& node) {
+    std::string text = fmt::format("jobs run on Slurm node {}", node.name);
+    if (!node.jobs.empty()) {
+      const bool more = node.jobs.size() >= kMostNamedJobs;
+      text += fmt::format(" ({}{})", fmt::join(node.jobs, ", "), more ? ", maybe more" : "");
+    }
+    if (node.deadline)
+      text += *node.deadline == kNever ? ", without a limit" : " until " + print_rfc3339(*node.deadline);
+    return text;
   }
 
   bool is_over_limit(const PodFacts& facts) {

@@ -222,6 +222,7 @@ Works work_of(std::span<const slurm::Job> jobs) {
     for (const std::string& name : *nodes) {
       Work& work = works.nodes[name];
       work.has_jobs = true;
+      if (work.jobs.size() < kMostNamedJobs) work.jobs.push_back(job.id.str());
       if (runs) work.deadline = work.deadline ? std::max(*work.deadline, end) : end;
     }
   }

@@ -68,7 +68,9 @@ inline constexpr WallTime kNever = std::chrono::sys_days(std::chrono::year(2200)
 struct Work {
   bool has_jobs = false;
   std::optional<WallTime> deadline;  // of running jobs
+  std::vector<std::string> jobs;     // ids, for people: the first kMostNamedJobs
 };
+inline constexpr std::size_t kMostNamedJobs = 4;
 struct Works {
   std::map<std::string, Work> nodes;
   std::vector<std::string> faults;  // jobs whose node list cannot be read, one sentence each

@@ -137,6 +137,7 @@ struct SlurmNodeView {
   std::string reservation;
   bool has_jobs = false;             // running, suspended or completing ones, by the job table
   std::optional<WallTime> deadline;  // by when all running jobs end; nullopt: none runs
+  std::vector<std::string> jobs;     // ids of some of these jobs, for people
 };
 
 struct ReservationView {

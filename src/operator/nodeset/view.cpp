@@ -305,6 +305,7 @@ SlurmNodeView view_slurm_node(const slurm::Node& node, const Work* work) {
   if (work != nullptr) {
     view.has_jobs = work->has_jobs;
     view.deadline = work->deadline;
+    view.jobs = work->jobs;
   }
   return view;
 }

@@ -1,10 +1,10 @@
-#include "bridge/text_table.hpp"
+#include "base/text_table.hpp"
 
 #include <algorithm>
 
 #include "base/check.hpp"
 
-namespace bascule::bridge {
+namespace bascule {
 
 namespace {
 
@@ -71,4 +71,4 @@ std::string TextTable::str(bool colours, std::string_view indent) const {
   return out;
 }
 
-}  // namespace bascule::bridge
+}  // namespace bascule

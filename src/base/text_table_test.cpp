@@ -1,8 +1,8 @@
-#include "bridge/text_table.hpp"
+#include "base/text_table.hpp"
 
 #include <gtest/gtest.h>
 
-namespace bascule::bridge {
+namespace bascule {
 namespace {
 
 TEST(TextTableTest, ColumnsAlignByCharacters) {
@@ -32,4 +32,4 @@ TEST(TextTableTest, LongTextsAreCutAtCharacters) {
 }
 
 }  // namespace
-}  // namespace bascule::bridge
+}  // namespace bascule

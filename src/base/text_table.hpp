@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace bascule::bridge {
+namespace bascule {
 
 // Control characters (of ASCII and C1) become '?': names and comments are other people's.
 std::string plain_text(std::string_view text);
@@ -41,4 +41,4 @@ class TextTable final {
   std::vector<std::vector<Cell>> rows_;
 };
 
-}  // namespace bascule::bridge
+}  // namespace bascule

@@ -1,0 +1,21 @@
+// Events as people read them: the newest of a list, each with the time it was last seen. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "json/value.hpp"
+
+namespace bascule::kube {
+
+struct PastEvent {
+  std::string time;  // RFC 3339
+  std::string reason;
+  std::string note;
+  friend auto operator<=>(const PastEvent&, const PastEvent&) = default;
+};
+
+// Of an EventList (events.k8s.io/v1) as the API server gives it: at most `most`, newest last.
+std::vector<PastEvent> newest_events(const json::Value& list, std::size_t most);
+
+}  // namespace bascule::kube

@@ -1,0 +1,260 @@
+#include "operator/explain/explain.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/duration.hpp"
+#include "base/text_table.hpp"
+#include "base/time.hpp"
+#include "operator/api/names.hpp"
+#include "operator/api/resources.hpp"
+
+namespace bascule::op::explain {
+
+namespace {
+
+constexpr std::size_t kMaxEvents = 10;
+
+std::string text_at(const json::Value& value, json::Path path) {
+  return std::string(json::string_at(value, path));
+}
+std::optional<WallTime> time_at(const json::Value& value, json::Path path) {
+  return parse_rfc3339(json::string_at(value, path));
+}
+
+const json::Value* condition_of(const json::Value& object, std::string_view type) {
+  const json::Array* list = json::array_at(object, {"status", "conditions"});
+  if (list == nullptr) return nullptr;
+  const auto found =
+      std::ranges::find_if(*list, [&](const json::Value& c) { return json::string_at(c, {"type"}) == type; });
+  return found == list->end() ? nullptr : &*found;
+}
+bool holds(const json::Value* condition) {
+  return condition != nullptr && json::string_at(*condition, {"status"}) == "True";
+}
+
+// Of a condition's message. A NodeSet's begins with a count.
+std::vector<std::string> sentences(std::string_view message) {
+  constexpr std::string_view kCount = " pods are available: ";
+  std::vector<std::string> out;
+  if (const std::size_t count = message.find(kCount); count < message.find(';')) {
+    out.emplace_back(message.substr(0, count + kCount.size() - 2));
+    message.remove_prefix(count + kCount.size());
+  }
+  while (!message.empty()) {
+    const std::size_t end = std::min(message.find("; "), message.size());
+    if (end > 0) out.emplace_back(message.substr(0, end));
+    message.remove_prefix(std::min(end + 2, message.size()));
+  }
+  return out;
+}
+
+// Written by the operator before it has seen the newest change.
+bool is_old(const json::Value& object, const json::Value& condition) {
+  return json::int_at(condition, {"observedGeneration"}).value_or(0) <
+         json::int_at(object, {"metadata", "generation"}).value_or(0);
+}
+
+void judge(const kube::Resource& resource, const json::Value& object, Explanation& out) {
+  const json::Value* ready = condition_of(object, "Ready");
+  const json::Value* degraded = condition_of(object, "Degraded");
+  if (ready != nullptr) {
+    out.since = time_at(*ready, {"lastTransitionTime"});
+    if (!holds(ready)) out.waits = sentences(json::string_at(*ready, {"message"}));
+  }
+  if (const auto deleted = time_at(object, {"metadata", "deletionTimestamp"})) {
+    out.verdict = fmt::format("The {} is being deleted.", resource.kind);
+    out.since = deleted;
+    if (resource == kNodeSets)
+      out.next.emplace_back("Its workers drain; each goes when its jobs have ended, and then the NodeSet.");
+    return;
+  }
+  if (ready == nullptr) {
+    out.verdict = fmt::format("The operator has not said anything about the {} yet.", resource.kind);
+    out.since = time_at(object, {"metadata", "creationTimestamp"});
+    out.next.emplace_back(
+        "If this lasts: does an operator run, for this namespace too? See the log of Deployment slurm-operator.");
+    return;
+  }
+  if (is_old(object, *ready)) {
+    out.verdict = fmt::format("The operator has not looked at the newest change of the {} yet.", resource.kind);
+    out.next.emplace_back("If this lasts, see the log of Deployment slurm-operator.");
+  } else if (holds(degraded)) {
+    out.verdict = fmt::format("The {} is not as it should be, and somebody has to mend something.", resource.kind);
+    out.since = time_at(*degraded, {"lastTransitionTime"});
+    out.next.emplace_back("Correct what the sentences name; the operator follows by itself.");
+  } else if (holds(ready)) {
+    out.verdict = fmt::format("The {} is as it should be.", resource.kind);
+  } else {
+    out.verdict = fmt::format("The operator waits for the {} to be as it should.", resource.kind);
+  }
+}
+
+void say_remedies(const Explanation& e, std::vector<std::string>& next) {
+  for (const PodStand& pod : e.pods) {
+    std::string remedy = remedy_of(pod);
+    if (!remedy.empty() && std::ranges::find(next, remedy) == next.end()) next.push_back(std::move(remedy));
+  }
+  for (const Neighbour& one : e.neighbours) {
+    if (one.state == "ready") continue;
+    std::string name = one.object;
+    std::ranges::replace(name, ' ', '/');
+    std::ranges::transform(name, name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; });
+    next.push_back(one.state == "missing" ? fmt::format("Create {}.", one.object)
+                                          : fmt::format("`bascule explain {}` says more.", name));
+  }
+}
+
+Neighbour neighbour_of(const std::string& name, const json::Value& object) {
+  Neighbour out{name, "waits", std::nullopt, {}};
+  const json::Value* ready = condition_of(object, "Ready");
+  if (object.is_null()) {
+    out.state = "missing";
+    return out;
+  }
+  if (ready != nullptr) {
+    out.since = time_at(*ready, {"lastTransitionTime"});
+    if (holds(ready)) out.state = "ready";
+    if (!holds(ready)) out.says = text_at(*ready, {"message"});
+  } else {
+    out.says = "the operator has not said anything about it yet";
+  }
+  if (holds(condition_of(object, "Degraded"))) out.state = "degraded";
+  if (const auto deleted = time_at(object, {"metadata", "deletionTimestamp"})) {
+    out.state = "going";
+    out.since = deleted;
+  }
+  return out;
+}
+
+void add_facts(const kube::Resource& resource, const json::Value& object, Explanation& out) {
+  const auto fact = [&out](std::string name, std::string value) {
+    if (!value.empty()) out.facts.emplace_back(std::move(name), std::move(value));
+  };
+  const auto number = [&object](json::Path path) { return json::int_at(object, path).value_or(0); };
+  fact("controller", text_at(object, {"spec", "controllerRef", "name"}));
+  if (json::bool_at(object, {"spec", "external"})) fact("external", "yes: the daemon runs elsewhere");
+  if (resource == kNodeSets) {
+    fact("pods", fmt::format("{} wanted, {} there, {} available, {} of the newest revision",
+                             number({"status", "desired"}), number({"status", "replicas"}),
+                             number({"status", "availableReplicas"}), number({"status", "updatedReplicas"})));
+    fact("in Slurm", fmt::format("{} idle, {} allocated, {} down, {} drained", number({"status", "slurmIdle"}),
+                                 number({"status", "slurmAllocated"}), number({"status", "slurmDown"}),
+                                 number({"status", "slurmDrain"})));
+    fact("update", text_at(object, {"spec", "updateStrategy", "type"}));
+    fact("drain limit", text_at(object, {"metadata", "annotations", names::kDrainLimit}));
+    if (const json::Value* made = condition_of(object, "ReservationCreated")) {
+      fact("reservation", holds(made) ? "made: " + text_at(*made, {"message"}) : text_at(*made, {"message"}));
+    }
+  }
+  if (resource == kTokens) {
+    fact("user", text_at(object, {"spec", "username"}));
+    fact("issued", text_at(object, {"status", "issuedAt"}));
+  }
+}
+
+std::string since_text(const std::optional<WallTime>& since, WallTime now) {
+  if (!since) return {};
+  const auto past = std::chrono::floor<std::chrono::seconds>(std::max(now - *since, WallTime::duration::zero()));
+  return fmt::format("{} ({})", print_rfc3339(*since), print_duration(past));
+}
+
+std::string since_json(const std::optional<WallTime>& since) {
+  return since ? print_rfc3339(*since) : std::string();
+}
+
+std::string_view colour_of(const PodStand& pod) {
+  if (pod.serves()) return colour::kGreen;
+  return pod.stand == Stand::kDraining || pod.stand == Stand::kStarting || pod.stand == Stand::kEnding ? colour::kYellow
+                                                                                                       : colour::kRed;
+}
+
+}  // namespace
+
+Explanation explain(const kube::Resource& resource, const Found& found) {
+  Explanation out;
+  out.object = fmt::format("{} {}/{}", resource.kind, json::string_at(found.object, {"metadata", "namespace"}),
+                           json::string_at(found.object, {"metadata", "name"}));
+  out.workers = resource == kNodeSets;
+  judge(resource, found.object, out);
+  add_facts(resource, found.object, out);
+  for (const json::Value& pod : found.pods) out.pods.push_back(judge_pod(pod, out.workers));
+  // gpu-2 before gpu-10.
+  std::ranges::sort(out.pods, {}, [](const PodStand& pod) { return std::pair(pod.pod.size(), pod.pod); });
+  for (const auto& [name, object] : found.neighbours) out.neighbours.push_back(neighbour_of(name, object));
+  say_remedies(out, out.next);
+  out.events = kube::newest_events(found.events, kMaxEvents);
+  return out;
+}
+
+std::string to_text(const Explanation& e, WallTime now, bool colours) {
+  std::string text = fmt::format("{}{}{}\n{}\n", colours ? colour::kBold : "", plain_text(e.object),
+                                 colours ? colour::kPlain : "", plain_text(e.verdict));
+  if (e.since) text += fmt::format("Since {}.\n", since_text(e.since, now));
+  for (const std::string& wait : e.waits) text += fmt::format("  - {}\n", plain_text(wait));
+  for (const std::string& next : e.next) text += plain_text(next) + "\n";
+  if (!e.facts.empty()) text += "\n";
+  for (const auto& [name, value] : e.facts) text += fmt::format("  {:<11} {}\n", name, plain_text(value));
+  if (!e.pods.empty()) {
+    TextTable table(e.workers ? std::vector<std::string>{"POD", "NODE", "IN SLURM", "STATE", "SINCE", "WHY"}
+                              : std::vector<std::string>{"POD", "NODE", "STATE", "SINCE", "WHY"});
+    for (const PodStand& pod : e.pods) {
+      std::vector<TextTable::Cell> row{pod.pod, pod.node};
+      if (e.workers) row.emplace_back(pod.slurm_node);
+      row.emplace_back(pod.state, colour_of(pod));
+      row.emplace_back(since_text(pod.since, now));
+      row.emplace_back(pod.why);
+      table.add(std::move(row));
+    }
+    text += "\n" + table.str(colours, "  ");
+  }
+  if (!e.neighbours.empty()) {
+    TextTable table({"BESIDE IT", "STATE", "SINCE", "SAYS"});
+    for (const Neighbour& one : e.neighbours) {
+      table.add({one.object,
+                 {one.state, one.state == "ready" ? colour::kGreen : colour::kYellow},
+                 since_text(one.since, now),
+                 one.says});
+    }
+    text += "\n" + table.str(colours, "  ");
+  }
+  if (!e.events.empty()) {
+    TextTable table({"TIME", "EVENT", "NOTE"});
+    for (const kube::PastEvent& event : e.events) table.add({event.time, event.reason, event.note});
+    text += "\n" + table.str(colours, "  ");
+  }
+  return text;
+}
+
+json::Value to_json(const Explanation& e) {
+  const auto list = [](const std::vector<std::string>& texts) {
+    json::Array out;
+    for (const std::string& text : texts) out.emplace_back(text);
+    return out;
+  };
+  json::Object facts;
+  for (const auto& [name, value] : e.facts) facts[name] = value;
+  json::Array pods, neighbours, events;
+  for (const PodStand& pod : e.pods) {
+    json::Object one{{"pod", pod.pod},         {"node", pod.node},
+                     {"state", pod.state},     {"since", since_json(pod.since)},
+                     {"serves", pod.serves()}, {"why", pod.why}};
+    if (e.workers) one["slurmNode"] = pod.slurm_node;
+    pods.push_back(std::move(one));
+  }
+  for (const Neighbour& one : e.neighbours) {
+    neighbours.push_back(json::Object{
+        {"object", one.object}, {"state", one.state}, {"since", since_json(one.since)}, {"says", one.says}});
+  }
+  for (const kube::PastEvent& event : e.events) {
+    events.push_back(json::Object{{"time", event.time}, {"reason", event.reason}, {"note", event.note}});
+  }
+  return json::Object{{"object", e.object},           {"verdict", e.verdict},
+                      {"since", since_json(e.since)}, {"waits", list(e.waits)},
+                      {"next", list(e.next)},         {"facts", std::move(facts)},
+                      {"pods", std::move(pods)},      {"neighbours", std::move(neighbours)},
+                      {"events", std::move(events)}};
+}
+
+}  // namespace bascule::op::explain

@@ -1,0 +1,111 @@
+#include "operator/explain/read.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "operator/api/derived.hpp"
+#include "operator/api/names.hpp"
+#include "operator/api/resources.hpp"
+
+namespace bascule::op::explain {
+
+namespace {
+
+struct Kind {
+  const kube::Resource* resource;
+  std::array<std::string_view, 4> words;
+  const names::App* app;  // of its pods; nullptr: it has none
+};
+// Short names are those of the CRDs.
+const std::array<Kind, 6> kKinds{
+    Kind{&kNodeSets, {"nodeset", "nodesets", "nss", "slurmd"}, &names::kSlurmd},
+    Kind{&kControllers, {"controller", "controllers", "slurmctld", ""}, &names::kSlurmctld},
+    Kind{&kLoginSets, {"loginset", "loginsets", "lss", "sackd"}, &names::kLogin},
+    Kind{&kRestApis, {"restapi", "restapis", "slurmrestd", ""}, &names::kSlurmrestd},
+    Kind{&kAccountings, {"accounting", "accountings", "slurmdbd", ""}, &names::kSlurmdbd},
+    Kind{&kTokens, {"token", "tokens", "jwt", ""}, nullptr}};
+
+// The items of a list; none when it may not or cannot be read.
+Task<std::vector<json::Value>> items(kube::Client& client, const kube::Resource& resource, std::string ns,
+                                     kube::Selectors selectors) {
+  std::vector<json::Value> out;
+  try {
+    json::Value list = co_await client.list(resource, std::move(ns), std::move(selectors));
+    if (json::Array* found = list.is_object() ? list.get_object()["items"].if_array() : nullptr) {
+      out.assign(found->begin(), found->end());
+    }
+  } catch (const kube::Error&) {
+  }
+  co_return out;
+}
+
+Task<> add_one(kube::Client& client, const kube::Resource& resource, NamespacedName key, Found& to) {
+  if (key.name.empty()) co_return;
+  const std::string name = resource.kind + " " + key.name;
+  try {
+    to.neighbours.emplace_back(name, co_await client.get(resource, key));
+    co_return;
+  } catch (const kube::NotFound&) {
+  } catch (const kube::Error&) {
+    co_return;
+  }
+  to.neighbours.emplace_back(name, nullptr);
+}
+
+Task<> add_who_refer(kube::Client& client, const kube::Resource& resource, NamespacedName controller, Found& to) {
+  for (json::Value& one : co_await items(client, resource, controller.ns, {})) {
+    if (json::string_at(one, {"spec", "controllerRef", "name"}) != controller.name) continue;
+    std::string name = resource.kind + " " + std::string(json::string_at(one, {"metadata", "name"}));
+    to.neighbours.emplace_back(std::move(name), std::move(one));
+  }
+}
+
+}  // namespace
+
+const kube::Resource* resource_of(std::string_view word) noexcept {
+  for (const Kind& kind : kKinds) {
+    if (!word.empty() && std::ranges::find(kind.words, word) != kind.words.end()) return kind.resource;
+  }
+  return nullptr;
+}
+
+Task<Explanation> read_explanation(kube::Client& client, const kube::Resource& resource, NamespacedName key) {
+  Found found;
+  std::string missing;
+  try {
+    found.object = co_await client.get(resource, key);
+  } catch (const kube::NotFound&) {
+    missing = fmt::format("there is no {} {}; -n chooses the namespace", resource.kind, key.str());
+  } catch (const kube::NotServed&) {
+    missing = fmt::format("the cluster has no {}: the custom resources of slurm-operator are not installed",
+                          resource.resource);
+  }
+  if (!missing.empty()) throw NothingToExplain(missing);
+  const auto kind = std::ranges::find(kKinds, &resource, &Kind::resource);
+  if (kind->app != nullptr) {
+    found.pods =
+        co_await items(client, kube::resources::kPods, key.ns, {.labels = selector_text(*kind->app, key.name)});
+  }
+  if (&resource == &kControllers) {
+    const std::string accounting(json::string_at(found.object, {"spec", "accountingRef", "name"}));
+    co_await add_one(client, kAccountings, {key.ns, accounting}, found);
+    for (const kube::Resource* one : {&kRestApis, &kNodeSets, &kLoginSets})
+      co_await add_who_refer(client, *one, key, found);
+  } else {
+    const std::string controller(json::string_at(found.object, {"spec", "controllerRef", "name"}));
+    co_await add_one(client, kControllers, {key.ns, controller}, found);
+    if (&resource == &kNodeSets && !controller.empty())
+      co_await add_who_refer(client, kRestApis, {key.ns, controller}, found);
+  }
+  json::Array events;
+  for (json::Value& event :
+       co_await items(client, kube::resources::kEvents, key.ns, {.fields = "regarding.name=" + key.name})) {
+    if (json::string_at(event, {"regarding", "kind"}) == resource.kind) events.push_back(std::move(event));
+  }
+  found.events = json::Object{{"items", std::move(events)}};
+  co_return explain(resource, found);
+}
+
+}  // namespace bascule::op::explain
