@@ -14,8 +14,10 @@ namespace bascule::runtime {
 
 namespace {
 
-prometheus::Labels to_map(const Labels& labels) {
-  return {labels.begin(), labels.end()};
+prometheus::Labels to_map(const Labels& labels, const Labels& always) {
+  prometheus::Labels out(labels.begin(), labels.end());
+  out.insert(always.begin(), always.end());
+  return out;
 }
 
 template <class T>
@@ -56,15 +58,18 @@ struct Metrics::Impl {
   std::vector<std::weak_ptr<std::function<void()>>> collectors;
 };
 
-Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
+Metrics::Metrics() : impl_(std::make_shared<Impl>()) {}
+Metrics::Metrics(const Metrics& of, Labels always) : impl_(of.impl_), always_(std::move(always)) {}
 Metrics::~Metrics() = default;
 
 Counter Metrics::counter(std::string_view name, std::string_view help, const Labels& labels) {
-  return Counter(family_of(impl_->counters, impl_->registry, prometheus::BuildCounter, name, help).Add(to_map(labels)));
+  return Counter(
+      family_of(impl_->counters, impl_->registry, prometheus::BuildCounter, name, help).Add(to_map(labels, always_)));
 }
 
 Gauge Metrics::gauge(std::string_view name, std::string_view help, const Labels& labels) {
-  return Gauge(family_of(impl_->gauges, impl_->registry, prometheus::BuildGauge, name, help).Add(to_map(labels)));
+  return Gauge(
+      family_of(impl_->gauges, impl_->registry, prometheus::BuildGauge, name, help).Add(to_map(labels, always_)));
 }
 
 Histogram Metrics::histogram(std::string_view name, std::string_view help, const Labels& labels,
@@ -74,7 +79,7 @@ Histogram Metrics::histogram(std::string_view name, std::string_view help, const
   if (bounds == impl_->bounds.end()) {
     bounds = impl_->bounds.emplace(std::string(name), std::vector<double>(buckets.begin(), buckets.end())).first;
   }
-  return Histogram(family.Add(to_map(labels), bounds->second));
+  return Histogram(family.Add(to_map(labels, always_), bounds->second));
 }
 
 void Metrics::add(std::string_view name, std::string_view help, const Labels& labels, double by) {

@@ -56,6 +56,9 @@ class Histogram final {
 class Metrics final {
  public:
   Metrics();
+  // The same exposition, and `always` on every series made through this one, unless it has a label of that name
+  // already. For parts of a process that are alike. Whatever has them must have them everywhere: see above.
+  Metrics(const Metrics& of, Labels always);
   ~Metrics();
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
@@ -79,7 +82,8 @@ class Metrics final {
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;
+  Labels always_;
 };
 
 // 5 ms to 10 s, client-go's bounds for latencies in seconds.

@@ -45,6 +45,19 @@ TEST(Metrics, NothingWithoutMetrics) {
   Histogram().observe(1);
 }
 
+TEST(Metrics, PartsOfAProcessThatAreAlikeHaveSeriesOfTheirOwn) {
+  Metrics metrics;
+  Metrics one(metrics, {{"namespace", "one"}});
+  Metrics two(metrics, {{"namespace", "two"}});
+  one.gauge("depth", "Depth", {{"queue", "q"}}).set(1);
+  two.gauge("depth", "Depth", {{"queue", "q"}}).set(2);
+  one.set("up", "Up", {{"namespace", "mine"}}, 3);
+  const std::string text = metrics.text();
+  EXPECT_THAT(text, HasSubstr("depth{namespace=\"one\",queue=\"q\"} 1"));
+  EXPECT_THAT(text, HasSubstr("depth{namespace=\"two\",queue=\"q\"} 2"));
+  EXPECT_THAT(text, HasSubstr("up{namespace=\"mine\"} 3"));
+}
+
 TEST(Metrics, CollectsWhileTheTokenLives) {
   Metrics metrics;
   int calls = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "operator/api/names.hpp"
 #include "operator/api/resources.hpp"
 
 namespace bascule::op::reconcile {
@@ -20,19 +21,21 @@ struct Kind {
 const std::string kApps = "app.kubernetes.io/name in (slurmctld,slurmdbd,slurmrestd,slurmd,login)";
 
 std::vector<Kind> kinds() {
-  return {{&kControllers},
-          {&kAccountings},
-          {&kRestApis},
-          {&kLoginSets},
-          {&kNodeSets},
-          {&kTokens},
-          // Charts are kept in Secrets, each up to a megabyte.
-          {&kSecrets, {.fields = "type!=helm.sh/release.v1"}},
-          {&kConfigMaps},
-          {&kServices},
-          {&kStatefulSets, {.labels = kApps}},
-          {&kDeployments, {.labels = kApps}},
-          {&kBudgets}};
+  return {
+      {&kControllers},
+      {&kAccountings},
+      {&kRestApis},
+      {&kLoginSets},
+      {&kNodeSets},
+      {&kTokens},
+      // Charts are kept in Secrets, each up to a megabyte.
+      {&kSecrets, {.fields = "type!=helm.sh/release.v1"}},
+      {&kConfigMaps},
+      {&kServices},
+      {&kStatefulSets, {.labels = kApps}},
+      {&kDeployments, {.labels = kApps}},
+      {&kube::resources::kPods, {.labels = std::string(names::kAppName) + "=" + std::string(names::kSlurmctld.name)}},
+      {&kBudgets}};
 }
 
 }  // namespace

@@ -27,11 +27,22 @@ ReconcileOptions with_clusters(ReconcileOptions options, const SlurmClusters& cl
   return options;
 }
 
+// Of several namespaces, each counts for itself.
+std::unique_ptr<runtime::Metrics> metrics_of(const std::string& ns, const OperatorOptions& options,
+                                             runtime::Metrics* whole) {
+  if (whole == nullptr) return nullptr;
+  runtime::Labels always;
+  if (options.namespaces.size() > 1) always.emplace_back("namespace", ns);
+  return std::make_unique<runtime::Metrics>(*whole, std::move(always));
+}
+
 // Everything of one namespace, or of all: custom resources refer to each other within a namespace only.
 struct Domain {
   Domain(kube::Client& kube, const std::string& ns, const OperatorOptions& options, kube::EventRecorder& events,
-         runtime::Metrics* metrics)
-      : caches(kube, ns),
+         runtime::Metrics* whole)
+      : own_metrics(metrics_of(ns, options, whole)),
+        metrics(own_metrics.get()),
+        caches(kube, ns),
         clusters({.loop = kube.loop(),
                   .controllers = *caches.of(kControllers),
                   .restapis = *caches.of(kRestApis),
@@ -53,6 +64,8 @@ struct Domain {
                    .may_act = options.reconcile.may_act}),
         reconcilers({kube, caches, events, metrics}, with_clusters(options.reconcile, clusters)) {}
 
+  const std::unique_ptr<runtime::Metrics> own_metrics;  // nullptr: none
+  runtime::Metrics* const metrics;
   Caches caches;
   SlurmClusters clusters;
   nodeset::NodeSetDriver node_sets;

@@ -269,6 +269,41 @@ TEST(OperatorSim, AnObjectThatGoesMakesNoChildren) {
   EXPECT_TRUE(w.get(kStatefulSets, "slurm-controller").is_null());
 }
 
+// The Service finds slurmctld by a label, so it is there the moment the pod is, also on a new pod of the same name; and
+// nobody asks the API server for pods to know that.
+TEST(OperatorSim, TheSlurmctldThatServesIsLabelledAtOnceAndFoundByAWatch) {
+  World w(9);
+  w.process.start();
+  w.whole_cluster();
+  w.settle();
+  const auto put_pod = [&] {
+    w.api.create(
+        kube::resources::kPods,
+        json::parse_yaml("{apiVersion: v1, kind: Pod, metadata: {name: slurm-controller-0, namespace: slurm, labels: "
+                         "{app.kubernetes.io/name: slurmctld, app.kubernetes.io/instance: slurm}}, spec: "
+                         "{containers: [{name: slurmctld, image: i}]}}"));
+  };
+  const auto active = [&] {
+    return std::string(
+        json::string_at(w.get(kube::resources::kPods, "slurm-controller-0"), {"metadata", "labels", names::kActive}));
+  };
+  for (int life = 0; life < 2; ++life) {
+    put_pod();
+    w.loop.advance(1s);
+    EXPECT_EQ(active(), "true");
+    w.api.remove(kube::resources::kPods, {"slurm", "slurm-controller-0"}, {.grace = 0});
+    w.loop.advance(1s);
+  }
+  put_pod();
+  w.settle(5s);
+  w.api.reset_counts();
+  for (int change = 0; change < 5; ++change) {
+    w.patch(kControllers, "slurm", "{metadata: {annotations: {again: '" + std::to_string(change) + "'}}}");
+    w.settle(2s);
+  }
+  EXPECT_EQ(w.api.calls("get", "pods"), 0u);
+}
+
 TEST(OperatorSim, OnlyTheNamespacesItIsToldOf) {
   World w(6, {"slurm", "other"});
   for (const char* ns : {"other", "third"}) {

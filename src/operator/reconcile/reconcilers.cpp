@@ -57,6 +57,19 @@ bool only_status_changed(const kube::DynamicObject& before, const kube::DynamicO
          before.meta.deleted == after.meta.deleted;
 }
 
+bool is_ready(const kube::DynamicObject& pod) {
+  const json::Array* conditions = json::array_at(pod.value, {"status", "conditions"});
+  return conditions != nullptr && std::ranges::any_of(*conditions, [](const json::Value& condition) {
+           return json::string_at(condition, {"type"}) == "Ready" && json::string_at(condition, {"status"}) == "True";
+         });
+}
+
+// For pods of slurmctld: nothing that could make another one serve.
+bool serves_alike(const kube::DynamicObject& before, const kube::DynamicObject& after) {
+  return before.meta.uid == after.meta.uid && before.meta.labels == after.meta.labels &&
+         before.meta.deleted == after.meta.deleted && is_ready(before) == is_ready(after);
+}
+
 std::string random_id() {
   std::random_device device;
   const auto word = [&device] { return (std::uint64_t{device()} << 32U) | device(); };
@@ -149,6 +162,8 @@ struct Reconcilers::Impl {
     const NamespacedName& key = (after ? after : before)->meta.key;
     const bool node_set = &resource == &kNodeSets;
     if (node_set && before && after && only_status_changed(*before, *after)) return;
+    const bool pod = &resource == &kube::resources::kPods;
+    if (pod && before && after && serves_alike(*before, *after)) return;
     for (std::size_t i = 0; i < kKinds.size(); ++i) {
       if (kKinds[i].resource == &resource) queues[i]->add(key.str());
     }
@@ -195,7 +210,7 @@ struct Reconcilers::Impl {
     if (plan.needs_host_keys) co_await make_host_keys(object, kind, plan, failure, stop);
     co_await make_children(object, kind, reader, plan, failure, stop);
     std::optional<Duration> again;
-    if (kind.resource == &kControllers) again = co_await mark_active(object, stop);
+    if (kind.resource == &kControllers) again = co_await mark_active(object, view, stop);
     watchers.finish(reader);
     if (stop.stop_requested()) co_return runtime::Result{};
     tell(kind, *object, reader, plan);
@@ -298,7 +313,7 @@ struct Reconcilers::Impl {
   }
 
   // The label by which the Service finds the slurmctld that serves. How soon to look again; nullopt: when woken.
-  Task<std::optional<Duration>> mark_active(ObjectPtr object, std::stop_token stop) {
+  Task<std::optional<Duration>> mark_active(ObjectPtr object, CachedView& view, std::stop_token stop) {
     constexpr Duration kLookAgain = 10s;
     std::optional<Controller> controller;
     try {
@@ -313,8 +328,11 @@ struct Reconcilers::Impl {
     try {
       std::vector<CtldPod> pods;
       for (std::int64_t i = 0; i < count; ++i) {
-        auto pod = co_await find_pod({object->meta.key.ns, names::controller_pod(controller->meta.name, i)}, stop);
-        if (pod) pods.push_back(*std::move(pod));
+        const std::string name = names::controller_pod(controller->meta.name, i);
+        const json::Value* pod = view.find(kube::resources::kPods, name);
+        if (pod == nullptr) continue;
+        pods.push_back({name, std::string(json::string_at(*pod, {"metadata", "uid"})),
+                        json::string_at(*pod, {"metadata", "labels", names::kActive}) == "true"});
       }
       for (const LabelChange& change : plan_active_label(*controller, pods, answering)) {
         co_await label(object->meta.key.ns, change, stop);
@@ -328,22 +346,18 @@ struct Reconcilers::Impl {
     co_return std::nullopt;
   }
 
-  Task<std::optional<CtldPod>> find_pod(NamespacedName key, std::stop_token stop) {
-    try {
-      const json::Value pod = co_await parts.kube.get(kube::resources::kPods, key, {}, stop);
-      co_return CtldPod{key.name, std::string(json::string_at(pod, {"metadata", "uid"})),
-                        json::string_at(pod, {"metadata", "labels", names::kActive}) == "true"};
-    } catch (const kube::NotFound&) {
-    }
-    co_return std::nullopt;
-  }
-
   Task<> label(std::string ns, LabelChange change, std::stop_token stop) {
     require_turn();
     json::Object labels{{names::kActive, change.active ? json::Value("true") : json::Value(nullptr)}};
     json::Value patch = json::Object{{"metadata", json::Object{{"uid", change.uid}, {"labels", std::move(labels)}}}};
-    co_await parts.kube.patch(kube::resources::kPods, {std::move(ns), change.pod}, kube::PatchType::kMerge,
-                              std::move(patch), {}, {.field_manager = std::string(kFieldManager)}, stop);
+    try {
+      co_await parts.kube.patch(kube::resources::kPods, {std::move(ns), change.pod}, kube::PatchType::kMerge,
+                                std::move(patch), {}, {.field_manager = std::string(kFieldManager)}, stop);
+    } catch (const kube::NotFound&) {
+      co_return;  // it went meanwhile; its successor wakes us
+    } catch (const kube::Conflict&) {
+      co_return;  // another of its name
+    }
     log::info(change.active ? "slurmctld serves" : "slurmctld no longer serves", {{"pod", change.pod}});
   }
 
