@@ -21,27 +21,27 @@ auto read_a(std::string_view text, Read read) {
   return out;
 }
 
-const auto as_string = [](hot::Value v) {
+const auto kAsString = [](hot::Value v) {
   const auto text = v.string();
   return text ? std::optional<std::string>(*text) : std::nullopt;
 };
-const auto as_integer = [](hot::Value v) { return v.integer(); };
-const auto as_scalar = [](hot::Value v) { return std::string(v.scalar().value_or("none")); };
-const auto as_raw = [](hot::Value v) { return std::string(v.raw()); };
+const auto kAsInteger = [](hot::Value v) { return v.integer(); };
+const auto kAsScalar = [](hot::Value v) { return std::string(v.scalar().value_or("none")); };
+const auto kAsRaw = [](hot::Value v) { return std::string(v.raw()); };
 
 TEST(Hot, ReadsScalars) {
-  EXPECT_EQ(read_a(R"({"b":[1,{"a":2}],"a":"x\n\u00e9"})", as_string), "x\né");
-  EXPECT_EQ(read_a(R"({"a":-42})", as_integer), -42);
-  EXPECT_EQ(read_a(R"({"a":3.0})", as_integer), 3);
-  EXPECT_EQ(read_a(R"({"a":1e3})", as_integer), 1000);
+  EXPECT_EQ(read_a(R"({"b":[1,{"a":2}],"a":"x\n\u00e9"})", kAsString), "x\né");
+  EXPECT_EQ(read_a(R"({"a":-42})", kAsInteger), -42);
+  EXPECT_EQ(read_a(R"({"a":3.0})", kAsInteger), 3);
+  EXPECT_EQ(read_a(R"({"a":1e3})", kAsInteger), 1000);
   EXPECT_EQ(read_a(R"({"a":true})", [](hot::Value v) { return v.boolean(); }), true);
   EXPECT_EQ(read_a(R"({"a":1.5})", [](hot::Value v) { return v.real(); }), 1.5);
 }
 
 TEST(Hot, NullAndAbsentAreAlike) {
   for (const std::string_view text : {R"({"a":null})", R"({"b":1})", "{}"}) {
-    EXPECT_EQ(read_a(text, as_string), std::nullopt);
-    EXPECT_EQ(read_a(text, as_integer), std::nullopt);
+    EXPECT_EQ(read_a(text, kAsString), std::nullopt);
+    EXPECT_EQ(read_a(text, kAsInteger), std::nullopt);
     EXPECT_EQ(read_a(text, [](hot::Value v) { return v.boolean(); }), std::nullopt);
   }
   int calls = 0;
@@ -53,13 +53,13 @@ TEST(Hot, NullAndAbsentAreAlike) {
 }
 
 TEST(Hot, ReadsTextOfQuantitiesAndRawParts) {
-  EXPECT_EQ(read_a(R"({"a":"100m"})", as_scalar), "100m");
-  EXPECT_EQ(read_a(R"({"a": 2 })", as_scalar), "2");
-  EXPECT_EQ(read_a(R"({"a":1.50,"b":1})", as_scalar), "1.50");
-  EXPECT_EQ(read_a(R"({"a":null})", as_scalar), "none");
-  EXPECT_EQ(read_a(R"({"a": {"x": [1, "}"] } ,"b":2})", as_raw), R"({"x": [1, "}"] })");
-  EXPECT_EQ(read_a(R"({"a": [1,2] })", as_raw), "[1,2]");
-  EXPECT_EQ(read_a(R"({"a": "x\"y" })", as_raw), R"("x\"y")");
+  EXPECT_EQ(read_a(R"({"a":"100m"})", kAsScalar), "100m");
+  EXPECT_EQ(read_a(R"({"a": 2 })", kAsScalar), "2");
+  EXPECT_EQ(read_a(R"({"a":1.50,"b":1})", kAsScalar), "1.50");
+  EXPECT_EQ(read_a(R"({"a":null})", kAsScalar), "none");
+  EXPECT_EQ(read_a(R"({"a": {"x": [1, "}"] } ,"b":2})", kAsRaw), R"({"x": [1, "}"] })");
+  EXPECT_EQ(read_a(R"({"a": [1,2] })", kAsRaw), "[1,2]");
+  EXPECT_EQ(read_a(R"({"a": "x\"y" })", kAsRaw), R"("x\"y")");
 }
 
 TEST(Hot, WalksNested) {
@@ -92,17 +92,17 @@ std::string error_of(std::string_view text, Read read) {
 }
 
 TEST(Hot, WrongKindNamesThePath) {
-  EXPECT_EQ(error_of<ShapeError>(R"({"a":5})", as_string), "a: expected a string");
-  EXPECT_EQ(error_of<ShapeError>(R"({"a":"5"})", as_integer), "a: expected an integer");
-  EXPECT_EQ(error_of<ShapeError>(R"({"a":1.5})", as_integer), "a: expected an integer");
-  EXPECT_EQ(error_of<ShapeError>(R"({"a":99999999999999999999})", as_integer), "a: expected an integer");
-  EXPECT_EQ(error_of<ShapeError>(R"({"a":{}})", as_integer), "a: expected an integer");
-  EXPECT_EQ(error_of<ShapeError>(R"({"a":[]})", as_scalar), "a: expected a string or a number");
+  EXPECT_EQ(error_of<ShapeError>(R"({"a":5})", kAsString), "a: expected a string");
+  EXPECT_EQ(error_of<ShapeError>(R"({"a":"5"})", kAsInteger), "a: expected an integer");
+  EXPECT_EQ(error_of<ShapeError>(R"({"a":1.5})", kAsInteger), "a: expected an integer");
+  EXPECT_EQ(error_of<ShapeError>(R"({"a":99999999999999999999})", kAsInteger), "a: expected an integer");
+  EXPECT_EQ(error_of<ShapeError>(R"({"a":{}})", kAsInteger), "a: expected an integer");
+  EXPECT_EQ(error_of<ShapeError>(R"({"a":[]})", kAsScalar), "a: expected a string or a number");
   EXPECT_EQ(error_of<ShapeError>(R"({"a":[1,"x"]})", [](hot::Value v) { v.items([](hot::Value i) { i.integer(); }); }),
             "a[1]: expected an integer");
   EXPECT_EQ(error_of<ShapeError>(R"({"a":"x"})", [](hot::Value v) { v.fields([](std::string_view, hot::Value) {}); }),
             "a: expected an object");
-  EXPECT_EQ(error_of<ShapeError>("[1]", as_string), "the document: expected an object");
+  EXPECT_EQ(error_of<ShapeError>("[1]", kAsString), "the document: expected an object");
 }
 
 TEST(Hot, BrokenTextIsAParseError) {

@@ -190,18 +190,27 @@ std::string dump_pretty(const Value& value) {
   return out;
 }
 
-const Value* find(const Value& value, Path path) noexcept {
-  const Value* at = &value;
+namespace {
+
+template <class Any>  // Value, const or not
+Any* descend(Any& value, Path path) noexcept {
+  Any* at = &value;
   for (const std::string_view key : path) {
-    const Object* object = at->if_object();
+    auto* object = at->if_object();
     at = object ? object->if_contains(key) : nullptr;
     if (!at) return nullptr;
   }
   return at;
 }
 
+}  // namespace
+
+const Value* find(const Value& value, Path path) noexcept {
+  return descend(value, path);
+}
+
 Value* find(Value& value, Path path) noexcept {
-  return const_cast<Value*>(find(std::as_const(value), path));
+  return descend(value, path);
 }
 
 std::string_view string_at(const Value& value, Path path, std::string_view fallback) noexcept {

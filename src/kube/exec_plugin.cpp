@@ -63,7 +63,7 @@ std::vector<std::string> environment(const std::vector<std::pair<std::string, st
     });
     if (!replaced) out.emplace_back(text);
   }
-  for (const auto& [name, value] : more) out.push_back(name + "=" + value);
+  for (const auto& [name, value] : more) out.push_back(fmt::format("{}={}", name, value));
   return out;
 }
 

@@ -16,10 +16,10 @@ constexpr std::size_t kPiece = std::size_t{16} << 10;  // bytes, as a socket giv
 constexpr Duration kPause = std::chrono::seconds(5);
 
 struct Source {
-  std::string list, events;
+  std::string list = R"({"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"100000"},"items":[)";
+  std::string events;
 
   Source() {
-    list = R"({"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"100000"},"items":[)";
     for (std::size_t i = 0; i < kPods; ++i) list += (i == 0 ? "" : ",") + sample_pod(i);
     list += "]}";
     for (std::size_t i = 0; i < kEvents; ++i) {

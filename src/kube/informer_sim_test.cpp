@@ -119,12 +119,12 @@ class Server {
 
  private:
   struct Event {
-    std::uint64_t version;
+    std::uint64_t version = 0;
     const char* type;
     std::string object;
   };
   struct Snapshot {
-    std::uint64_t version;
+    std::uint64_t version = 0;
     Objects objects;
   };
 
@@ -294,7 +294,7 @@ struct Listener {
 
 struct Outcome {
   InformerStats stats;
-  std::uint64_t calls;
+  std::uint64_t calls = 0;
 };
 
 Outcome simulate(std::uint64_t seed, std::size_t events, Chaos chaos, std::uint64_t* cuts, std::string* words) {

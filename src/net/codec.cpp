@@ -154,7 +154,7 @@ MessageReader::Event MessageReader::next() {
     if (begin_ == end_) return Event::kNeedMore;
     const std::size_t taken = parse();
     if (!piece_.empty()) return Event::kPiece;
-    if (taken == 0 && !parser_->done() && !(parser_->head_done() && !head_given_)) {
+    if (taken == 0 && !parser_->done() && (!parser_->head_done() || head_given_)) {
       if (buffered() >= max_buffer_) refuse(Error::Kind::kTooLarge, "a line that does not end");
       return Event::kNeedMore;
     }

@@ -70,7 +70,7 @@ Address ip_address(std::string text, std::uint16_t port) {
 
 // A socket file that nobody listens on is left from a process that was killed.
 void remove_dead_socket(Address& address) {
-  struct stat st;
+  struct stat st{};
   if (::lstat(address.unix_path.c_str(), &st) != 0 || !S_ISSOCK(st.st_mode)) return;
   const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (probe < 0) return;

@@ -27,7 +27,7 @@ std::string chunk_of(std::string_view piece) {
 
 struct Framed {
   AnswerFraming framing;
-  bool bodyless;
+  bool bodyless = false;
 };
 
 Framed frame(const ServerRequest& request, const ServerResponse& response, bool keep_alive, int version) {

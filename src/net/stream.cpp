@@ -140,7 +140,7 @@ void Stream::abort() noexcept {
 Task<> Stream::linger(TimePoint deadline, std::stop_token stop) {
   if (tls_ && socket_.fd() >= 0) tls_->shutdown();
   ::shutdown(socket_.fd(), SHUT_WR);
-  std::array<char, 4096> dropped;
+  std::array<char, 4096> dropped{};
   try {
     for (int i = 0; i < 4096; ++i) {
       const ssize_t bytes = ::recv(socket_.fd(), dropped.data(), dropped.size(), 0);

@@ -107,8 +107,8 @@ inline int connect_raw(std::uint16_t port) {
 // after it.
 class RawServer final {
  public:
-  explicit RawServer(std::function<void(int fd, int number)> script) : script_(std::move(script)) {
-    listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  explicit RawServer(std::function<void(int fd, int number)> script)
+      : script_(std::move(script)), listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -209,8 +209,8 @@ struct NetTest : ::testing::Test {
   }
   Outcome stream(Transport& transport, Request request, Duration silence = 2s) {
     Outcome out;
-    run(loop, [](IoLoop& loop_, Transport& t, Request r, CallLimits l, Duration s, Outcome& o) -> Task<> {
-      o = co_await try_stream(loop_, t, std::move(r), l, s);
+    run(loop, [](IoLoop& io, Transport& t, Request r, CallLimits l, Duration s, Outcome& o) -> Task<> {
+      o = co_await try_stream(io, t, std::move(r), l, s);
     }(loop, transport, std::move(request), within(), silence, out));
     return out;
   }

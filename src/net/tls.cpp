@@ -286,8 +286,8 @@ SslPtr make_ssl(const TlsContext& context, int fd) {
 }
 
 void verify_name(SSL* ssl, const std::string& name) {
-  in_addr v4;
-  in6_addr v6;
+  in_addr v4{};
+  in6_addr v6{};
   const bool is_address = inet_pton(AF_INET, name.c_str(), &v4) == 1 || inet_pton(AF_INET6, name.c_str(), &v6) == 1;
   X509_VERIFY_PARAM* param = SSL_get0_param(ssl);
   if (is_address) {
@@ -343,7 +343,7 @@ TlsSource::Stamps TlsSource::look() const {
   Stamps stamps{};
   const std::array<const Pem*, 3> pems = {&parts_.ca, &parts_.certificate, &parts_.key};
   for (std::size_t i = 0; i < pems.size(); ++i) {
-    struct stat st;
+    struct stat st{};
     if (!pems[i]->text.empty() || pems[i]->file.empty() || ::stat(pems[i]->file.c_str(), &st) != 0) continue;
     stamps[i] = {st.st_dev, st.st_ino, st.st_size, st.st_mtim.tv_sec * 1'000'000'000LL + st.st_mtim.tv_nsec};
   }

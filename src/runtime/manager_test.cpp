@@ -210,7 +210,8 @@ TEST_F(ManagerTest, AnyMoment) {
       spawn(running, [](Manager& m, std::stop_token s, bool& d) -> Task<> {
         try {
           co_await m.run(std::move(s));
-        } catch (const std::runtime_error&) {
+        } catch (const std::runtime_error& e) {
+          EXPECT_STREQ(e.what(), "no");
         }
         d = true;
       }(parts, quit.get_token(), done));

@@ -19,7 +19,7 @@ namespace bascule::slurm {
 
 namespace {
 
-constexpr std::size_t kMaxToken = 64 * 1024;
+constexpr std::size_t kMaxToken = std::size_t{64} * 1024;
 
 std::string base64url(std::string_view bytes) {
   std::string text = base64_encode(bytes);

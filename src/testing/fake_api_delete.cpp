@@ -16,7 +16,7 @@ using json::Value;
 
 ObjectPtr ApiWriter::remove(ApiTable& table, std::string_view ns, std::string_view name, const Deletion& how,
                             bool dry_run, ObjectPtr* last) {
-  const ObjectPtr before = need(table, ns, name);
+  ObjectPtr before = need(table, ns, name);
   const Value& old = before->value;
   // The real server names the kind here, not the resource.
   kube::Resource by_kind = table.resource.name;

@@ -52,6 +52,7 @@ class FakeCluster final {
   void kubelet_of(const ObjectPtr& pod);
   void finish_pod(const ObjectPtr& pod, bool failed, std::string_view reason);
   void sync_job(const ObjectPtr& job, const std::vector<ObjectPtr>& pods);
+  void start_pods(const json::Value& job, std::int64_t wanted, std::set<std::int64_t> indexes);
   Task<> create_pod(json::Value pod, std::string job_uid);
   void drop_finalizer(ApiTable& table, const ObjectPtr& object, std::string_view finalizer);
   void write(ApiTable& table, const ObjectPtr& before, json::Value after, std::string_view subresource);

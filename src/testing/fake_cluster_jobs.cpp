@@ -137,13 +137,19 @@ void FakeCluster::sync_job(const ObjectPtr& job, const std::vector<ObjectPtr>& p
   }
   std::int64_t wanted = parallelism - active - creating_[uid];
   if (completions) wanted = std::min(wanted, *completions - succeeded - active - creating_[uid]);
-  const bool indexed = json::string_at(value, {"spec", "completionMode"}) == "Indexed";
+  start_pods(value, wanted, std::move(indexes));
+}
+
+// `indexes` are those that have a pod.
+void FakeCluster::start_pods(const Value& job, std::int64_t wanted, std::set<std::int64_t> indexes) {
+  const std::string uid(uid_of(job));
+  const bool indexed = json::string_at(job, {"spec", "completionMode"}) == "Indexed";
   for (std::int64_t index = 0; wanted > 0; --wanted) {
     Value pod = Object{{"metadata", Object()}, {"spec", Object()}};
-    if (const Value* part = json::find(value, {"spec", "template"})) pod = *part;
+    if (const Value* part = json::find(job, {"spec", "template"})) pod = *part;
     Object& meta = json::at_or_create(pod, {"metadata"}).is_null() ? (pod.at("metadata") = Object()).as_object()
                                                                    : pod.at("metadata").get_object();
-    std::string prefix = std::string(name_of(value)) + "-";
+    std::string prefix = std::string(name_of(job)) + "-";
     if (indexed) {
       while (indexes.contains(index)) ++index;
       indexes.insert(index);
@@ -154,11 +160,11 @@ void FakeCluster::sync_job(const ObjectPtr& job, const std::vector<ObjectPtr>& p
           std::to_string(index);
     }
     meta["generateName"] = prefix;
-    meta["namespace"] = ns_of(value);
+    meta["namespace"] = ns_of(job);
     meta["finalizers"] = Array{kTracking};
     meta["ownerReferences"] = Array{Object{{"apiVersion", "batch/v1"},
                                            {"kind", "Job"},
-                                           {"name", name_of(value)},
+                                           {"name", name_of(job)},
                                            {"uid", uid},
                                            {"controller", true},
                                            {"blockOwnerDeletion", true}}};

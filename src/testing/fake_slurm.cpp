@@ -270,7 +270,7 @@ net::ServerResponse FakeSlurm::act_on_job(const Route& route, const std::string&
     if (!done) {
       status = fmt::format(
           R"({{"error":{{"string":{},"code":{},"message":""}},"step_id":"{}","job_id":{},"federation":{{"sibling":""}}}})",
-          quoted(done.error().name), done.error().number, route.id, write_number(std::nullopt));
+          json_string(done.error().name), done.error().number, route.id, write_number(std::nullopt));
     }
     return json(200, "{\"status\":[" + status + "]," + slurm_envelope(about) + "}");
   }
@@ -288,9 +288,10 @@ net::ServerResponse FakeSlurm::act_on_job(const Route& route, const std::string&
       if (!out.ends_with('[')) out += ',';
       out += fmt::format(
           R"({{"node":{},"sockets_per_node":{},"cores_per_socket":{},"mem_alloc":{},"core_bitmap":"{}","channel":{},"gres":[)",
-          quoted(share.node), node.view.sockets, node.view.cores, share.memory, bitmap, write_number(std::nullopt));
+          json_string(share.node), node.view.sockets, node.view.cores, share.memory, bitmap,
+          write_number(std::nullopt));
       if (!share.gpus.empty()) {
-        out += fmt::format(R"({{"name":"gpu","type":{},"count":{},"index":"{}"}})", quoted(node.gpus.type),
+        out += fmt::format(R"({{"name":"gpu","type":{},"count":{},"index":"{}"}})", json_string(node.gpus.type),
                            share.gpus.size(), print_ranges(share.gpus));
       }
       out += "]}";

@@ -30,7 +30,7 @@ std::string words(std::string_view printed) {
 
 std::string list(const std::vector<std::string>& texts) {
   std::string out = "[";
-  for (const std::string& text : texts) out += (out.size() > 1 ? "," : "") + quoted(text);
+  for (const std::string& text : texts) out += (out.size() > 1 ? "," : "") + json_string(text);
   return out + "]";
 }
 
@@ -41,7 +41,7 @@ std::string limit(const std::optional<std::uint32_t>& value) {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   std::string json = json::dump(json::Value(text));
   // As slurmrestd's writer does.
   for (std::size_t at = json.find('/'); at != std::string::npos; at = json.find('/', at + 2)) json.insert(at, 1, '\\');
@@ -66,16 +66,16 @@ std::string slurm_envelope(const SlurmModelOptions& about, const std::vector<Slu
                   R"-("client":{{"source":"127.0.0.1:6820(fd:11)","user":"root","group":"root"}},"command":[],)-"
                   R"-("slurm":{{"version":{{"major":"26","micro":"5","minor":"05"}},"release":{},"cluster":{}}}}},)-"
                   R"-("errors":[)-",
-                  quoted(about.release), quoted(about.cluster));
+                  json_string(about.release), json_string(about.cluster));
   for (const SlurmNo& error : errors) {
     if (&error != errors.data()) out += ',';
     out += fmt::format(R"({{"description":"","error_number":{},"error":{},"source":"slurm"}})", error.number,
-                       quoted(error.name));
+                       json_string(error.name));
   }
   out += R"(],"warnings":[)";
   for (std::size_t i = 0; i < warnings.size(); ++i) {
     if (i > 0) out += ',';
-    out += fmt::format(R"({{"description":{},"source":"slurmctld"}})", quoted(warnings[i]));
+    out += fmt::format(R"({{"description":{},"source":"slurmctld"}})", json_string(warnings[i]));
   }
   return out + "]";
 }
@@ -88,7 +88,7 @@ std::string allocation(const SlurmModel::JobRecord& job) {
   for (const SlurmModel::Share& share : job.shares) {
     if (&share != job.shares.data()) out += ',';
     out += fmt::format(R"({{"name":{},"cpus":{{"count":{},"used":0}},"memory":{{"used":0,"allocated":{}}}}})",
-                       quoted(share.node), share.cpus, share.memory);
+                       json_string(share.node), share.cpus, share.memory);
   }
   return out + "]}}";
 }
@@ -101,15 +101,16 @@ void write_job(std::string& to, const SlurmModel::JobRecord& record, bool with_e
   fmt::format_to(
       std::back_inserter(to),
       R"({{"account":{},"accrue_time":{},"admin_comment":{},"array_job_id":{},"batch_flag":{},"cluster":"farm","command":"","comment":{},"constraints_unknown":null,"cpus":{},"end_time":{},"excluded_nodes":{},"exit_code":{{"status":["SUCCESS"],"return_code":{},"signal":{{"id":{},"name":""}}}},"features":{},"flags":[{}],"gres_detail":{},"group_id":0,"hold":{},"job_id":{},"job_resources":{},"job_state":{},"name":{},"nodes":{},"partition":{},"priority":{},"qos":{},"required_nodes":{},"restart_cnt":{},"resv_name":{},"start_time":{},"state_description":{},"state_reason":{},"submit_time":{},"time_limit":{},"tres_per_node":{},"user_id":0,"user_name":{}}})",
-      quoted(job.account), write_number(job.submit_time), quoted(job.admin_comment), write_number(0),
-      job.external ? "false" : "true", quoted(job.comment), write_number(1), write_number(job.end_time),
-      quoted(job.excluded_nodes), write_number(ended ? std::optional<std::int64_t>(0) : std::nullopt),
-      write_number(std::nullopt), quoted(job.constraints),
+      json_string(job.account), write_number(job.submit_time), json_string(job.admin_comment), write_number(0),
+      job.external ? "false" : "true", json_string(job.comment), write_number(1), write_number(job.end_time),
+      json_string(job.excluded_nodes), write_number(ended ? std::optional<std::int64_t>(0) : std::nullopt),
+      write_number(std::nullopt), json_string(job.constraints),
       with_external_flag && job.external ? R"("EXTERNAL_JOB")" : "", list(job.gres_detail), job.hold, job.id.value,
-      allocation(record), write_states(job.states), quoted(job.name), quoted(job.nodes), quoted(job.partition),
-      limit(job.priority), quoted(job.qos), quoted(job.required_nodes), job.restart_count, quoted(job.reservation),
-      write_number(job.start_time), quoted(job.state_description), quoted(job.state_reason),
-      write_number(job.submit_time), limit(job.time_limit), quoted(job.tres_per_node), quoted(job.user));
+      allocation(record), write_states(job.states), json_string(job.name), json_string(job.nodes),
+      json_string(job.partition), limit(job.priority), json_string(job.qos), json_string(job.required_nodes),
+      job.restart_count, json_string(job.reservation), write_number(job.start_time), json_string(job.state_description),
+      json_string(job.state_reason), write_number(job.submit_time), limit(job.time_limit),
+      json_string(job.tres_per_node), json_string(job.user));
 }
 
 void write_node(std::string& to, const SlurmModel::NodeRecord& record, bool listed) {
@@ -119,11 +120,11 @@ void write_node(std::string& to, const SlurmModel::NodeRecord& record, bool list
   fmt::format_to(
       std::back_inserter(to),
       R"({{"architecture":"","active_features":{},"address":{},"alloc_cpus":{},"alloc_memory":{},"comment":{},"cores":{},"cpus":{},"extra":{},"features":{},"gres":{},"gres_used":{},"name":{},"partitions":{},"real_memory":{},"reason":{},"reason_changed_at":{},"reason_set_by_user":{},"sockets":{},"state":{},"threads":{},"topology":{},"weight":1}})",
-      list(node.active_features), quoted(node.address), listed ? node.alloc_cpus : 0, listed ? node.alloc_memory : 0,
-      quoted(node.comment), node.cores, node.cpus, quoted(node.extra), list(node.features), quoted(node.gres),
-      quoted(node.gres_used), quoted(node.name), list(node.partitions), node.memory, quoted(node.reason),
-      write_number(node.reason_time), quoted(node.reason_set_by), node.sockets, write_states(states), node.threads,
-      quoted(node.topology));
+      list(node.active_features), json_string(node.address), listed ? node.alloc_cpus : 0,
+      listed ? node.alloc_memory : 0, json_string(node.comment), node.cores, node.cpus, json_string(node.extra),
+      list(node.features), json_string(node.gres), json_string(node.gres_used), json_string(node.name),
+      list(node.partitions), node.memory, json_string(node.reason), write_number(node.reason_time),
+      json_string(node.reason_set_by), node.sockets, write_states(states), node.threads, json_string(node.topology));
 }
 
 void write_partition(std::string& to, const SlurmModel& model, const slurm::Partition& partition) {
@@ -136,7 +137,7 @@ void write_partition(std::string& to, const SlurmModel& model, const slurm::Part
   for (const std::string& name : names) configured += (configured.empty() ? "" : ",") + name;
   to += fmt::format(
       R"({{"name":{},"nodes":{{"allowed_allocation":"","configured":{},"total":{}}},"defaults":{{"time":{}}},"maximums":{{"time":{}}},"partition":{{"state":{}}}}})",
-      quoted(partition.name), quoted(configured), names.size(), limit(partition.default_time),
+      json_string(partition.name), json_string(configured), names.size(), limit(partition.default_time),
       limit(partition.max_time), list(partition.states));
 }
 

@@ -108,8 +108,8 @@ std::string print_ranges(const std::vector<std::uint32_t>& numbers) {
   return text;
 }
 
-SlurmModel::SlurmModel(WallTime now, SlurmModelOptions options) : options_(std::move(options)) {
-  next_id_ = options_.first_job_id;
+SlurmModel::SlurmModel(WallTime now, SlurmModelOptions options)
+    : options_(std::move(options)), next_id_(options_.first_job_id) {
   touch_jobs(now);
   touch_nodes(now);
 }
@@ -141,9 +141,9 @@ const std::optional<std::set<std::string>>* SlurmModel::members(const std::strin
   return it == members_.end() ? nullptr : &it->second;
 }
 
-bool SlurmModel::in_partition(const std::string& name, const std::string& partition) const {
+bool SlurmModel::in_partition(const std::string& node, const std::string& partition) const {
   const auto* set = members(partition);
-  return set != nullptr && (!*set || (*set)->contains(name));
+  return set != nullptr && (!*set || (*set)->contains(node));
 }
 
 void SlurmModel::add_partition(std::string name, bool is_default, std::optional<std::vector<std::string>> nodes) {
@@ -401,8 +401,8 @@ std::expected<void, SlurmNo> SlurmModel::update_job(WallTime now, JobId id, cons
   if (change.reservation) to.reservation = *change.reservation;
   if (change.admin_comment) to.admin_comment = *change.admin_comment;
   if (change.comment) to.comment = *change.comment;
-  if (change.time_limit) to.time_limit = *change.time_limit;
-  if (change.priority) to.priority = *change.priority;
+  if (change.time_limit) to.time_limit = change.time_limit;
+  if (change.priority) to.priority = change.priority;
   if (change.hold) {
     to.hold = *change.hold;
     if (*change.hold) to.priority = 0;

@@ -82,7 +82,7 @@ class SlurmModel final {
   void add_partition(std::string name, bool is_default, std::optional<std::vector<std::string>> nodes = std::nullopt);
   // A slurm.conf node line; without State a static IDLE node.
   std::expected<void, SlurmNo> add_node(WallTime now, std::string_view conf, bool dynamic);
-  std::expected<JobId, SlurmNo> submit(WallTime now, slurm::JobDescription job, bool external,
+  std::expected<JobId, SlurmNo> submit(WallTime now, slurm::JobDescription asked, bool external,
                                        std::optional<Duration> runs_for = std::nullopt, std::string user = "root");
   std::expected<void, SlurmNo> update_job(WallTime now, JobId id, const slurm::JobDescription& change);
   std::expected<void, SlurmNo> cancel(WallTime now, JobId id);
@@ -140,7 +140,7 @@ class SlurmModel final {
   std::optional<WallTime> schedule_at_;
   std::int64_t last_job_update_ = 0;
   std::int64_t last_node_update_ = 0;
-  std::uint32_t next_id_ = 1;
+  std::uint32_t next_id_;
   std::uint64_t submitted_ = 0;
 };
 
