@@ -23,7 +23,7 @@ DEVCLUSTER = str(ROOT / "tools/devcluster/devcluster")
 NAME = os.environ.get("DEVCLUSTER_NAME", "devcluster")
 STATE = pathlib.Path(os.environ.get("DEVCLUSTER_STATE", f"/var/tmp/{NAME}"))
 NETNS = os.environ.get("DEVCLUSTER_NETNS", NAME)
-LOGS = ROOT / "build/e2e-logs"
+LOGS = ROOT / "build/e2e-logs" / NAME
 SLURM_ARGS = ["--version", "24", "--slurmd", "4"] if VERSION_24 else []  # 24.11 has no external nodes: a slurmd for each
 WORKERS = 4  # nodes n1 to n4 are Slurm's; n5 carries the bridge's own pods
 
