@@ -21,7 +21,7 @@ void check_one(const Quantity& a) {
   // What was computed may print longer, or be more, than what is read.
   const std::string text = a.str();
   const bool exponent = a.format() == Quantity::Format::kDecimalExponent;
-  const bool readable = a.format() != Quantity::Format::kBinarySi || a.ceil() != INT64_MAX;
+  const bool readable = a.format() != Quantity::Format::kBinarySi || (a.ceil() != INT64_MAX && a.ceil() != INT64_MIN);
   const auto again = Quantity::parse(text);
   if (!exponent && text.size() <= Quantity::kMaxText) require(again.has_value());
   if (again && readable) {

@@ -151,7 +151,12 @@ class Builder final : public YAML::EventHandler {
  public:
   explicit Builder(const YamlLimits& limits) : limits_(limits) {}
 
-  void OnDocumentStart(const YAML::Mark&) override { anchors_.clear(); }
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    // The library passes over nothing where it expects something else: it would find empty documents for ever.
+    if (mark.pos == last_start_) fail(mark, "a value is expected here");
+    last_start_ = mark.pos;
+    anchors_.clear();
+  }
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     count(mark, 1);
@@ -284,6 +289,7 @@ class Builder final : public YAML::EventHandler {
   std::unordered_map<YAML::anchor_t, Anchor> anchors_;
   std::optional<Value> root_;
   std::size_t weight_ = 0;
+  int last_start_ = -1;  // of a document
 };
 
 }  // namespace

@@ -57,6 +57,13 @@ TEST(Yaml, SaysWhere) {
   EXPECT_THAT(error_of("a: .inf"), HasSubstr("column 4"));
 }
 
+TEST(Yaml, AStrayCommaIsNoDocument) {
+  for (const char* text : {", a", "[]\n, a: b", "{} ,", "a: b\n---\n,"}) {
+    EXPECT_THAT(error_of(text), HasSubstr("a value is expected here")) << text;
+  }
+  EXPECT_EQ(error_of("---\n---\n--- \n...\n---\n"), "no error");
+}
+
 TEST(Yaml, BoundsAliases) {
   std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 12; ++i) {
