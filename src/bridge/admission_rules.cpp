@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "bridge/description.hpp"
+#include "bridge/device_drivers.hpp"
 #include "bridge/identity.hpp"
 #include "bridge/names.hpp"
 
@@ -54,6 +55,11 @@ void for_each_resource(const json::Value& pod, F&& fn) {
 std::string_view class_of_resource(std::string_view resource) {
   return resource.starts_with(names::kDeviceClassPrefix) ? resource.substr(names::kDeviceClassPrefix.size())
                                                          : std::string_view{};
+}
+
+bool is_cpu_class(std::string_view device_class) {
+  const DeviceDriver* driver = driver_of_class(device_class);
+  return driver != nullptr && driver->kind == DeviceKind::kCpu;
 }
 
 // The pod's own annotations are the job's only when nothing above it speaks for it.
@@ -142,16 +148,18 @@ void shape_faults(const json::Value& pod, Sentences& faults) {
   }
   bool native_cpu = false;
   bool class_cpu = false;
+  std::string_view cpu_resource;
   for (const std::string_view part : {"requests", "limits"}) {
     native_cpu = native_cpu || json::find(pod, {"spec", "resources", part, "cpu"}) != nullptr;
   }
   for_each_resource(pod, [&](std::string_view, std::string_view resource) {
     native_cpu = native_cpu || resource == "cpu";
-    class_cpu = class_cpu || class_of_resource(resource) == names::kCpuClass;
+    class_cpu = class_cpu || is_cpu_class(class_of_resource(resource));
+    if (is_cpu_class(class_of_resource(resource))) cpu_resource = resource;
   });
   if (native_cpu && class_cpu) {
-    faults.push_back(fmt::format("cpu and {}{} cannot be asked for together; keep one of them in all containers",
-                                 names::kDeviceClassPrefix, names::kCpuClass));
+    faults.push_back(
+        fmt::format("cpu and {} cannot be asked for together; keep one of them in all containers", cpu_resource));
   }
 }
 
@@ -162,21 +170,20 @@ void request_faults(const Config& config, std::string_view ns, const json::Value
   for_each_resource(pod, [&](std::string_view container, std::string_view resource) {
     const std::string_view device_class = class_of_resource(resource);
     if (device_class.empty() && resource != names::kDeviceClassPrefix) return;
-    if (device_class == names::kCpuClass) {
+    if (is_cpu_class(device_class)) {
       class_cpu = true;
       return;
     }
     class_gpu = true;
-    if (std::ranges::find(names::kGpuClasses, device_class) == std::end(names::kGpuClasses)) {
+    if (driver_of_class(device_class) == nullptr) {
       unsupported.emplace_back(container, device_class);
     }
   });
   std::ranges::sort(unsupported);
   unsupported.erase(std::unique(unsupported.begin(), unsupported.end()), unsupported.end());
   for (const auto& [container, device_class] : unsupported) {
-    faults.push_back(fmt::format("container {}: device class {} is not supported; use one of {}, {}, {}", container,
-                                 in_quotes(device_class), names::kCpuClass, names::kGpuClasses[0],
-                                 names::kGpuClasses[1]));
+    faults.push_back(fmt::format("container {}: device class {} is not supported; use one of {}", container,
+                                 in_quotes(device_class), supported_classes()));
   }
   if (!speaks_for_itself(pod)) return;
   const AnnotationViews annotations = annotations_of(pod);

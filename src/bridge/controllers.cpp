@@ -2,6 +2,7 @@
 
 #include "base/log.hpp"
 #include "bridge/bridge_metrics.hpp"
+#include "bridge/device_watch.hpp"
 #include "bridge/node_sync.hpp"
 #include "bridge/pod_sync.hpp"
 #include "bridge/scheduler.hpp"
@@ -16,6 +17,7 @@ struct Controllers::Impl {
         metrics(m),
         pods(k, {.resource = kube::resources::kPods}, kube::decode_pod, interner),
         nodes(k, {.resource = kube::resources::kNodes}, kube::decode_node, interner),
+        devices(k, interner, options.config.scheduler_name),
         mirror(k.loop(), s, options.mirror),
         events(k, "slurm-bridge-controllers", options.instance) {}
 
@@ -26,6 +28,7 @@ struct Controllers::Impl {
   json::Interner interner;
   kube::Informer<kube::Pod> pods;
   kube::Informer<kube::Node> nodes;
+  DeviceWatch devices;
   slurm::ClusterMirror mirror;
   kube::EventRecorder events;
 };
@@ -40,13 +43,15 @@ Task<> Controllers::run(std::stop_token stop) {
   const std::string cluster = co_await cluster_uid(self.kube, stop);
   if (cluster.empty()) co_return;
   const std::string& bridge = self.options.config.scheduler_name;
-  PodSync pod_sync({self.kube, self.slurm, self.pods, self.mirror, self.events, self.metrics}, {bridge, cluster},
-                   self.options.pod_workers);
-  NodeSync node_sync({self.kube, self.slurm, self.nodes, self.mirror, self.events, self.metrics}, self.options.config,
-                     {bridge, cluster}, self.options.node_workers);
+  DeviceLedger* devices = &self.devices.ledger();
+  PodSync pod_sync({self.kube, self.slurm, self.pods, self.mirror, self.events, self.metrics, devices},
+                   {bridge, cluster}, self.options.pod_workers);
+  NodeSync node_sync({self.kube, self.slurm, self.nodes, self.mirror, self.events, self.metrics, devices},
+                     self.options.config, {bridge, cluster}, self.options.node_workers);
   const auto slurm = watch_slurm(self.metrics, self.mirror);
   self.pods.start();
   self.nodes.start();
+  self.devices.start();
   self.mirror.start();
   bool synced = co_await self.pods.wait_synced(stop, TimePoint::max());
   synced = synced && co_await self.nodes.wait_synced(stop, TimePoint::max());
@@ -62,6 +67,7 @@ Task<> Controllers::run(std::stop_token stop) {
   co_await self.mirror.stop();
   co_await self.pods.stop();
   co_await self.nodes.stop();
+  co_await self.devices.stop();
   co_await self.events.stop(self.kube.loop().now() + std::chrono::seconds(2));
 }
 

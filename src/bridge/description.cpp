@@ -7,6 +7,8 @@
 #include <limits>
 #include <map>
 
+#include "bridge/claim_plan.hpp"
+#include "bridge/device_drivers.hpp"
 #include "bridge/identity.hpp"
 #include "bridge/names.hpp"
 
@@ -186,7 +188,8 @@ void add_list(const kube::ResourceList& list, Wants& wants) {
       untyped += count;
     } else if (resource.starts_with(names::kDeviceClassPrefix) && count > 0) {
       const std::string_view device_class = resource.substr(names::kDeviceClassPrefix.size());
-      if (device_class == names::kCpuClass) {
+      const DeviceDriver* driver = driver_of_class(device_class);
+      if (driver != nullptr && driver->kind == DeviceKind::kCpu) {
         wants.cpu_class = true;
         raise(wants.cpu, quantity);
       } else {
@@ -219,9 +222,9 @@ void apply_wants(const Wants& wants, const Root& root, slurm::JobDescription& jo
   std::string gres;
   for (const auto& [name, count] : wants.gres) {
     const std::string_view type = std::string_view(name).substr(std::min(name.size(), sizeof("gres/gpu:") - 1));
-    if (!type.empty() && std::ranges::find(names::kGpuClasses, type) == std::end(names::kGpuClasses)) {
-      faults.push_back(fmt::format("device class {} is not supported; use one of {}, {}, {}", in_quotes(type),
-                                   names::kCpuClass, names::kGpuClasses[0], names::kGpuClasses[1]));
+    if (!type.empty() && driver_of_class(type) == nullptr) {
+      faults.push_back(
+          fmt::format("device class {} is not supported; use one of {}", in_quotes(type), supported_classes()));
     }
     gres += fmt::format("{}{}={}", gres.empty() ? "" : ",", name, count);
   }
@@ -264,6 +267,11 @@ std::expected<slurm::JobDescription, DescriptionFaults> describe_job(const Confi
   }
   const Wants wants = wants_of(pods);
   apply_wants(wants, root, job, result.faults);
+  for (const PodPtr& pod : pods) {
+    for (std::string& fault : device_faults(*pod)) {
+      if (std::ranges::find(result.faults, fault) == result.faults.end()) result.faults.push_back(std::move(fault));
+    }
+  }
   const AnnotationViews annotations = views_of(root.annotations);
   apply(annotations, job, result.faults);
   for (std::string& fault : apply_identity(config.identities, pods.front()->meta.key.ns, annotations, job)) {

@@ -24,6 +24,11 @@ inline constexpr std::string_view kSlurmRestarts = "scheduler.slinky.slurm.net/s
 inline constexpr std::string_view kSlurmState = "scheduler.slinky.slurm.net/slurm-state";
 inline constexpr std::string_view kSlurmReason = "scheduler.slinky.slurm.net/slurm-reason";
 
+// ResourceClaim, written by us: the scheduler that made it, and the fingerprint of what it is to hold. Its job and node
+// are in kSlurmJobId (a label) and kSlurmNode.
+inline constexpr std::string_view kClaimedBy = "scheduler.slinky.slurm.net/claimed-by";
+inline constexpr std::string_view kClaimContent = "scheduler.slinky.slurm.net/claim-content";
+
 inline constexpr std::string_view kFinalizer = "scheduler.slinky.slurm.net/finalizer";
 inline constexpr std::string_view kManagedNodeTaint = "slinky.slurm.net/managed-node";  // value: the scheduler's name
 
@@ -35,8 +40,6 @@ inline constexpr std::string_view kLwsGroupIndex = "leaderworkerset.sigs.k8s.io/
 inline constexpr std::string_view kLwsGroupKey = "leaderworkerset.sigs.k8s.io/group-key";
 // Devices by class (dynamic resource allocation), written as resources of a container.
 inline constexpr std::string_view kDeviceClassPrefix = "deviceclass.resource.kubernetes.io/";
-inline constexpr std::string_view kCpuClass = "dra.cpu";
-inline constexpr std::string_view kGpuClasses[] = {"gpu.nvidia.com", "gpu.example.com"};
 inline constexpr std::string_view kGpuResources[] = {"nvidia.com/gpu", "amd.com/gpu"};  // device plugins
 // Older releases of slurm-bridge read job parameters under this prefix.
 inline constexpr std::string_view kRetiredJobPrefix = "slinky.slurm.net/";

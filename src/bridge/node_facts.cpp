@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "bridge/names.hpp"
+#include "bridge/record.hpp"
 #include "json/value.hpp"
 
 namespace bascule::bridge {
@@ -80,8 +81,9 @@ std::string join_items(const std::vector<std::string>& items) {
 }
 
 std::string print_mark(const NodeMark& mark) {
-  return json::dump(
-      json::Object{{"bascule", {{"bridge", mark.bridge}, {"cluster", mark.cluster}, {"topology", mark.topology}}}});
+  json::Object fields{{"bridge", mark.bridge}, {"cluster", mark.cluster}, {"topology", mark.topology}};
+  if (!mark.devices.empty()) fields["devices"] = mark.devices;
+  return json::dump(json::Object{{"bascule", std::move(fields)}});
 }
 
 std::optional<NodeMark> parse_mark(std::string_view extra) {
@@ -91,7 +93,8 @@ std::optional<NodeMark> parse_mark(std::string_view extra) {
     if (json::object_at(value, {"bascule"}) == nullptr) return std::nullopt;
     NodeMark mark{std::string(json::string_at(value, {"bascule", "bridge"})),
                   std::string(json::string_at(value, {"bascule", "cluster"})),
-                  std::string(json::string_at(value, {"bascule", "topology"}))};
+                  std::string(json::string_at(value, {"bascule", "topology"})),
+                  std::string(json::string_at(value, {"bascule", "devices"}))};
     if (mark.bridge.empty() || mark.cluster.empty()) return std::nullopt;
     return mark;
   } catch (const json::ParseError&) {
@@ -99,11 +102,27 @@ std::optional<NodeMark> parse_mark(std::string_view extra) {
   }
 }
 
-NodeShape shape_of(const kube::Node& node) {
+NodeShape shape_of(const kube::Node& node, const NodeDevices& devices) {
   const std::int64_t cpus = floor_of(kube::amount(node.allocatable, "cpu"));
   const std::int64_t bytes = floor_of(kube::amount(node.allocatable, "memory"));
-  return {static_cast<std::uint32_t>(std::clamp<std::int64_t>(cpus, 0, 65'533)),
-          static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 0)) >> 20};
+  NodeShape shape{static_cast<std::uint32_t>(std::clamp<std::int64_t>(cpus, 0, 65'533)),
+                  static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 0)) >> 20};
+  shape.cores = shape.cpus;
+  if (devices.cpus.count() > 0) {
+    // Cores must mean the same on both sides, so none is left out for what kubelet keeps to itself.
+    shape.cpu_devices = true;
+    shape.cpus = devices.cpus.count();
+    shape.sockets = devices.cpus.sockets;
+    shape.cores = devices.cpus.cores;
+    shape.threads = devices.cpus.threads;
+  }
+  shape.gres = gres_of(devices);
+  shape.gres_conf = gres_conf_of(devices);
+  return shape;
+}
+
+std::string device_mark(const NodeShape& shape) {
+  return shape.gres_conf.empty() ? std::string() : fingerprint(shape.gres_conf);
 }
 
 std::string slurm_name_of(const kube::Node& node) {
@@ -142,7 +161,8 @@ std::string removal_reason(std::string_view slurm_name) {
   return reason(fmt::format("{}{}", kRemoving, slurm_name));
 }
 std::string reshape_reason(std::string_view slurm_name, const NodeShape& shape, std::string_view address) {
-  return reason(fmt::format("{}{}: {} CPUs, {} MiB at {}", kReshaping, slurm_name, shape.cpus, shape.memory, address));
+  return reason(fmt::format("{}{}: {} CPUs, {} MiB{} at {}", kReshaping, slurm_name, shape.cpus, shape.memory,
+                            shape.gres.empty() ? "" : ", " + shape.gres, address));
 }
 
 bool is_removal_reason(std::string_view text) {

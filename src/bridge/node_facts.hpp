@@ -7,15 +7,17 @@
 #include <string_view>
 #include <vector>
 
+#include "bridge/device_inventory.hpp"
 #include "bridge/unit.hpp"
 
 namespace bascule::bridge {
 
 // Whose nodes are whose when several bridges or clusters share one Slurm. Kept in the Slurm node's "extra".
 struct NodeMark {
-  std::string bridge;    // scheduler name
-  std::string cluster;   // uid of the namespace kube-system
-  std::string topology;  // normalised topology spec last applied, so that only its changes are
+  std::string bridge;        // scheduler name
+  std::string cluster;       // uid of the namespace kube-system
+  std::string topology;      // normalised topology spec last applied, so that only its changes are
+  std::string devices = {};  // fingerprint of the devices it was registered with: Slurm does not show which they are
   friend bool operator==(const NodeMark&, const NodeMark&) = default;
 };
 std::string print_mark(const NodeMark& mark);
@@ -23,11 +25,16 @@ std::optional<NodeMark> parse_mark(std::string_view extra);
 
 // What of a Kubernetes node Slurm is told. The one computation for registering and for comparing.
 struct NodeShape {
-  std::uint32_t cpus = 0;    // allocatable, whole: what kubelet will admit
+  std::uint32_t cpus = 0;    // allocatable, whole: what kubelet will admit; with CPU devices: these
   std::uint64_t memory = 0;  // MiB, allocatable
+  std::uint32_t sockets = 1, cores = 0, threads = 1;
+  bool cpu_devices = false;
+  std::string gres = {}, gres_conf = {};
   friend bool operator==(const NodeShape&, const NodeShape&) = default;
 };
-NodeShape shape_of(const kube::Node& node);
+NodeShape shape_of(const kube::Node& node, const NodeDevices& devices = {});
+// Of NodeMark::devices; empty when there are none.
+std::string device_mark(const NodeShape& shape);
 
 // The name in Slurm: the label slurm-nodename, or the node's own.
 std::string slurm_name_of(const kube::Node& node);

@@ -152,7 +152,12 @@ class Planner final {
            "registered when it has one");
       return;
     }
-    const NodeShape shape = shape_of(*kube_);
+    if (!sides_.devices.unknown.empty()) {
+      say(kube::EventType::kNormal, "SlurmRegistrationWaits",
+          "the node waits for its devices: " + sides_.devices.unknown);
+      return;
+    }
+    const NodeShape shape = shape_of(*kube_, sides_.devices);
     if (shape.cpus == 0 || shape.memory == 0) {
       warn("SlurmRegistrationWaits", fmt::format("the node's allocatable resources ({} whole CPUs, {} MiB) leave "
                                                  "nothing for Slurm to give",
@@ -163,17 +168,21 @@ class Planner final {
     const auto wanted_topology = topology();
     if (!wanted_features || !wanted_topology) return;
     std::string line = fmt::format(
-        "NodeName={} NodeAddr={} Sockets=1 CoresPerSocket={} ThreadsPerCore=1 CPUs={} RealMemory={} State=EXTERNAL",
-        sides_.slurm_name, kube_->internal_ip, shape.cpus, shape.cpus, shape.memory);
+        "NodeName={} NodeAddr={} Sockets={} CoresPerSocket={} ThreadsPerCore={} CPUs={} RealMemory={} State=EXTERNAL",
+        sides_.slurm_name, kube_->internal_ip, shape.sockets, shape.cores, shape.threads, shape.cpus, shape.memory);
     if (!wanted_features->empty()) line += " Feature=" + join_items(*wanted_features);
     if (!wanted_topology->empty()) line += " Topology=" + *wanted_topology;
+    if (!shape.gres.empty()) line += fmt::format(" Gres={} GresConf=\"{}\"", shape.gres, shape.gres_conf);
     plan_.add = std::move(line);
     plan_.update = slurm::NodeUpdate{};
-    plan_.update->extra = print_mark({self_.bridge, self_.cluster, *wanted_topology});
+    plan_.update->extra = print_mark({self_.bridge, self_.cluster, *wanted_topology, device_mark(shape)});
     if (kube_->unschedulable) plan_.state = drained(cordon_reason(kube_->meta.key.name));
     say(kube::EventType::kNormal, "SlurmRegistering",
-        fmt::format("registering in Slurm as external node {} with {} CPUs and {} MiB", sides_.slurm_name, shape.cpus,
-                    shape.memory));
+        fmt::format("registering in Slurm as external node {} with {} CPUs and {} MiB{}", sides_.slurm_name, shape.cpus,
+                    shape.memory, shape.gres.empty() ? "" : ", " + shape.gres));
+    for (const auto& [name, why] : sides_.devices.problems) {
+      warn("SlurmDevicesLeftOut", fmt::format("devices of class {} are not given to Slurm: {}", name, why));
+    }
   }
 
   // --- in service -------------------------------------------------------------------------------------------------
@@ -221,7 +230,8 @@ class Planner final {
   // An external node of ours: features, topology, mark, size. The reason to drain it for, if it must be made anew.
   std::optional<std::string> tend() {
     slurm::NodeUpdate update;
-    NodeMark mark{self_.bridge, self_.cluster, mark_ ? mark_->topology : ""};
+    NodeMark mark{self_.bridge, self_.cluster, mark_ ? mark_->topology : "",
+                  mark_ ? mark_->devices : adopted_devices()};
     const std::vector<std::string> named = partitions_of(*kube_);
     if (!named.empty() && named != items_of(join_items(slurm_->features))) update.features = features();
     if (const auto wanted_topology = topology(); wanted_topology && *wanted_topology != mark.topology) {
@@ -249,6 +259,12 @@ class Planner final {
     return reshape();
   }
 
+  // A node that slurm-bridge registered lists its devices in the same order.
+  std::string adopted_devices() const {
+    const NodeShape shape = shape_of(*kube_, sides_.devices);
+    return normal_gres(slurm_->gres) == normal_gres(shape.gres) ? device_mark(shape) : std::string();
+  }
+
   bool in_partition() const {
     return std::ranges::find(slurm_->partitions, config_.partition) != slurm_->partitions.end();
   }
@@ -256,13 +272,15 @@ class Planner final {
   // Slurm cannot change the size of a live node: it must be removed and added.
   std::optional<std::string> reshape() {
     if (!is_ours() || kube_->meta.deleted || !is_ready()) return std::nullopt;
-    const NodeShape wanted = shape_of(*kube_);
+    const bool drains = slurm_->states.has(slurm::NodeFlag::kDrain) && is_reshape_reason(slurm_->reason);
+    if (!sides_.devices.unknown.empty()) return drains ? std::optional(slurm_->reason) : std::nullopt;
+    const NodeShape wanted = shape_of(*kube_, sides_.devices);
     if (wanted.cpus == 0 || wanted.memory == 0) return std::nullopt;
     // A little less memory than there is harms nobody; what is left after a reboot differs by some pages.
     const bool memory_fits = slurm_->memory <= wanted.memory && wanted.memory - slurm_->memory <= wanted.memory / 64;
     const bool address_fits =
         slurm_->address.empty() || slurm_->address == kube_->internal_ip || !is_plain_address(kube_->internal_ip);
-    if (slurm_->cpus == wanted.cpus && memory_fits && address_fits) return std::nullopt;
+    if (slurm_->cpus == wanted.cpus && memory_fits && address_fits && devices_fit(wanted)) return std::nullopt;
     std::string text = reshape_reason(sides_.slurm_name, wanted, kube_->internal_ip);
     if (slurm_->states.has(slurm::NodeFlag::kDrain) && !slurm_->states.has(slurm::NodeFlag::kUndrain)) {
       if (!is_our_reason(slurm_->reason)) return std::nullopt;  // its administrator has it
@@ -281,6 +299,16 @@ class Planner final {
     }
     wake_at(now_ + kDrainLook);
     return text;
+  }
+
+  bool devices_fit(const NodeShape& wanted) const {
+    if (wanted.cpu_devices &&
+        (slurm_->sockets != wanted.sockets || slurm_->cores != wanted.cores || slurm_->threads != wanted.threads)) {
+      return false;
+    }
+    // GRES that an administrator gave to a node without devices are none of ours.
+    if (wanted.gres.empty() && mark_->devices.empty()) return true;
+    return normal_gres(slurm_->gres) == normal_gres(wanted.gres) && mark_->devices == device_mark(wanted);
   }
 
   slurm::NodeUpdate drained(std::string text) const {

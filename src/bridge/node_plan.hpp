@@ -46,6 +46,7 @@ struct NodeSides {
   bool slurm_known = false;     // the node list of Slurm is in and slurmctld answers
   std::shared_ptr<const slurm::Node> slurm;           // nullptr: not in Slurm, when slurm_known
   const std::set<std::string>* partitions = nullptr;  // of Slurm; nullptr: not asked yet
+  NodeDevices devices = {};                           // of the Kubernetes node
   bool may_reshape = true;                            // a busy node may be drained to be registered anew: few at a time
 };
 

@@ -77,6 +77,12 @@ struct NodeSync::Impl {
       controller.add(name);
     });
     parts.mirror.on_health([this](bool) { all_again(); });
+    if (parts.devices == nullptr) return;
+    parts.devices->on_node = [this](const std::string& kube_node) {
+      if (kube_node.empty()) return all_again();
+      const NodePtr node = parts.nodes.get({"", kube_node});
+      if (node) controller.add(slurm_name_of(*node));
+    };
   }
 
   Parts parts;
@@ -112,6 +118,10 @@ struct NodeSync::Impl {
     sides.slurm = parts.mirror.node(name);
     sides.slurm_has_nodes = !parts.mirror.nodes().empty();
     if (partitions_at && loop.now() - *partitions_at <= kPartitionsAge) sides.partitions = &partitions;
+    if (parts.devices != nullptr && sides.nodes.size() == 1) {
+      sides.devices = parts.devices->on(sides.nodes.front()->meta.key.name);
+      if (!parts.devices->unknown().empty()) sides.devices.unknown = parts.devices->unknown();
+    }
     sides.may_reshape = reshaping.contains(name) || reshaping.size() < kMaxReshaping;
     return sides;
   }

@@ -6,6 +6,7 @@
 
 #include "base/async.hpp"
 #include "bridge/config.hpp"
+#include "bridge/device_ledger.hpp"
 #include "bridge/node_plan.hpp"
 #include "kube/client.hpp"
 #include "kube/events.hpp"
@@ -25,6 +26,7 @@ class NodeSync final {
     slurm::ClusterMirror& mirror;       // not started yet
     kube::EventRecorder& events;
     runtime::Metrics* metrics;
+    DeviceLedger* devices = nullptr;  // nullptr: no node has devices for Slurm
   };
   // All of `parts` and `config` outlive this.
   NodeSync(Parts parts, const Config& config, Identity self, std::size_t workers);

@@ -66,6 +66,19 @@ void NodeTable::on_slurm_node(const SlurmNodePtr& before, const SlurmNodePtr& af
   if (!before || !after || before->partitions != after->partitions) changed(after ? after->name : before->name);
 }
 
+void NodeTable::on_devices(const std::string& kube_node) {
+  const auto same = nodes_.find(kube_node);
+  if (same != nodes_.end() && same->second->meta.key.name == kube_node) return changed(kube_node);
+  for (const auto& [name, node] : nodes_) {
+    if (kube_node.empty() || node->meta.key.name == kube_node) changed(name);
+  }
+}
+
+const slurm::Node* NodeTable::slurm_node(const std::string& name) const {
+  const auto it = slurm_.find(name);
+  return it == slurm_.end() ? nullptr : it->second.get();
+}
+
 void NodeTable::changed(const std::string& name) {
   ++generation_;
   changes_.push_back(number_of(name));
@@ -129,6 +142,7 @@ bool NodeTable::judge(Class& kind, std::uint32_t number) const {
     std::string why = node == nodes_.end() ? "is not a node of this Kubernetes cluster" : "";
     for (const PodConstraints& one : kind.constraints) {
       if (why.empty()) why = misfit(one, *node->second, When::kBeforeSubmit);
+      if (why.empty() && devices_ != nullptr) why = devices_->shortage(one.requests, node->second->meta.key.name);
     }
     verdict = kUsable;
     if (!why.empty()) {

@@ -22,6 +22,10 @@ class NodeTable final : public NodeView {
   void on_node(const NodePtr& before, const NodePtr& after);
   void on_slurm_node(const SlurmNodePtr& before, const SlurmNodePtr& after);
   void on_pod(const PodPtr& before, const PodPtr& after) { usage_.on_pod(before, after); }
+  // `devices` outlives this.
+  void set_devices(const DeviceLedger* devices) { devices_ = devices; }
+  // By the name in Kubernetes; empty: all.
+  void on_devices(const std::string& kube_node);
   NodeUsage& usage() noexcept { return usage_; }
   Volumes& volumes() noexcept { return volumes_; }
   // Says whether a pod's job still holds the pod's node. Without it every one does.
@@ -36,6 +40,8 @@ class NodeTable final : public NodeView {
     return volumes_.binding_of(pod, node);
   }
   std::string refusal(const kube::Pod& pod, const kube::Node& node, const std::vector<PodPtr>& beside) const override;
+  const DeviceLedger* devices() const override { return devices_; }
+  const slurm::Node* slurm_node(const std::string& name) const override;
 
  private:
   // Pods that may use the same nodes, and what was found of each node.
@@ -64,6 +70,7 @@ class NodeTable final : public NodeView {
   NodeUsage usage_;
   Volumes volumes_;
   std::function<bool(const kube::Pod&)> holds_;
+  const DeviceLedger* devices_ = nullptr;
   std::uint64_t generation_ = 1;
 };
 

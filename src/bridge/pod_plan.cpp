@@ -34,6 +34,10 @@ class PodPlanner final {
       return std::ranges::none_of(view_.jobs, [&](const JobView& view) { return view.job->id == one.first; });
     });
     for (const PodPtr& pod : view_.pods) check_release(pod);
+    for (const ClaimPtr& claim : view_.device_claims) {
+      const auto pod = std::ranges::find(view_.pods, claim->pod, [](const PodPtr& one) { return one->meta.uid; });
+      if (pod != view_.pods.end() && !needs_job(**pod) && !claim->meta.deleted) plan_.device_drops.push_back(claim);
+    }
     return std::move(plan_);
   }
 

@@ -37,6 +37,7 @@ struct PodSyncView {
   JobId highest;        // the highest job id Slurm lists: what is above a lost id proves that its state was not lost
   bool synced = false;  // job table in
   WallTime wall{};
+  std::vector<ClaimPtr> device_claims = {};  // ours, of these pods
 };
 
 struct PodSyncPlan {
@@ -60,7 +61,8 @@ struct PodSyncPlan {
   std::vector<Adopt> adopts;
   std::map<JobId, std::vector<PodPtr>> pins;  // jobs to be asked about once more, then held to the nodes of these pods
   std::vector<Cancel> cancels;
-  std::vector<PodPtr> releases;  // drop the finalizer, after the cancels have succeeded
+  std::vector<ClaimPtr> device_drops;  // before the cancels: the devices must be free before Slurm gives them to others
+  std::vector<PodPtr> releases;        // drop the finalizer, after the cancels have succeeded
   struct Warning {
     PodPtr pod;
     std::string reason, note;

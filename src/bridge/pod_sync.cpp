@@ -5,6 +5,7 @@
 #include "base/log.hpp"
 #include "base/time.hpp"
 #include "bridge/bridge_metrics.hpp"
+#include "bridge/claim_writer.hpp"
 #include "bridge/names.hpp"
 #include "bridge/pod_patch.hpp"
 #include "bridge/pod_plan.hpp"
@@ -53,6 +54,11 @@ struct PodSync::Impl {
       if (!was_synced && parts.mirror.synced()) all_again();
     });
     parts.mirror.on_health([this](bool) { all_again(); });
+    if (parts.devices == nullptr) return;
+    parts.devices->on_our_claim = [this](const ClaimPtr& claim) {
+      const PodPtr pod = parts.pods.get({claim->meta.key.ns, claim->pod_name});
+      if (pod && index.ours(*pod)) controller.add(unit_of(*pod).str());
+    };
   }
 
   Parts parts;
@@ -74,6 +80,9 @@ struct PodSync::Impl {
                      {},   index.highest_job(), parts.mirror.synced()};
     view.wall = loop.wall();
     for (const PodPtr& pod : view.pods) {
+      if (parts.devices != nullptr) {
+        if (ClaimPtr claim = parts.devices->claim_of(pod->meta.uid)) view.device_claims.push_back(std::move(claim));
+      }
       if (const JobId id = label_of(*pod)) view.labelled[id] = {parts.mirror.knowledge(id), parts.mirror.job(id)};
     }
     return view;
@@ -93,6 +102,7 @@ struct PodSync::Impl {
     for (const PodSyncPlan::Delete& one : plan.deletes) co_await remove_pod(one, stop);
     for (const PodSyncPlan::Adopt& one : plan.adopts) co_await adopt_job(one, stop);
     for (const auto& [job, pods] : plan.pins) co_await pin_job(job, pods, stop);
+    for (const ClaimPtr& claim : plan.device_drops) co_await drop_claim(claim, stop);
     bool held = false;
     for (const PodSyncPlan::Cancel& one : plan.cancels) {
       const bool cancelled = co_await cancel_job(one, unit, stop);
@@ -192,6 +202,13 @@ struct PodSync::Impl {
     const std::optional<slurm::Job> job = co_await parts.mirror.ask(one.job, stop);
     parts.mirror.poke();
     co_return !job || job->states.ended();
+  }
+
+  Task<> drop_claim(ClaimPtr claim, std::stop_token stop) {
+    const bool over = co_await pod_over({claim->meta.key.ns, claim->pod_name}, claim->pod, stop);
+    if (!over) co_return;
+    ClaimWriter writer(parts.kube, self.bridge);
+    co_await writer.drop(claim->meta.key, claim->meta.uid, stop);
   }
 
   // The API server itself says that this pod does not need its node (any more).

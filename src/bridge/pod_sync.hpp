@@ -26,6 +26,7 @@ class PodSync final {
     slurm::ClusterMirror& mirror;     // not started yet
     kube::EventRecorder& events;
     runtime::Metrics* metrics;
+    DeviceLedger* devices = nullptr;  // nullptr: claims are not looked after
   };
   PodSync(Parts parts, Identity self, std::size_t workers);
   ~PodSync();

@@ -5,6 +5,7 @@
 #include "base/log.hpp"
 #include "base/time.hpp"
 #include "bridge/bridge_metrics.hpp"
+#include "bridge/device_claims.hpp"
 #include "bridge/group_status.hpp"
 #include "bridge/names.hpp"
 #include "bridge/node_table.hpp"
@@ -93,6 +94,7 @@ struct Scheduler::Impl {
         owners(k, jobs),
         group_status(k, options.config.scheduler_name),
         mirror(loop, s, options.mirror),
+        devices(k, s, mirror, interner, options.config.scheduler_name),
         events(k, options.config.scheduler_name, options.instance) {}
 
   kube::Client& kube;
@@ -109,6 +111,7 @@ struct Scheduler::Impl {
   Owners owners;
   GroupStatus group_status;
   slurm::ClusterMirror mirror;
+  DeviceClaims devices;
   kube::EventRecorder events;
   Identity self;
   NodeTable table;
@@ -129,6 +132,7 @@ struct Scheduler::Impl {
     pods.on_change([this](const PodPtr& before, const PodPtr& after) {
       table.on_pod(before, after);
       index->on_pod(before, after);
+      if (!after || after->terminal()) devices.forget((after ? after : before)->meta.uid);
     });
     table.on_holds([this](const kube::Pod& pod) {
       const auto job = mirror.job(label_of(pod));
@@ -151,6 +155,15 @@ struct Scheduler::Impl {
       table.volumes().on_class(before, after);
       volumes_changed();
     });
+    table.set_devices(&devices.ledger());
+    devices.ledger().on_node = [this](const std::string& node) {
+      table.on_devices(node);
+      nodes_changed();
+    };
+    devices.ledger().on_our_claim = [this](const ClaimPtr& claim) {
+      const PodPtr pod = pods.get({claim->meta.key.ns, claim->pod_name});
+      if (pod && index->ours(*pod)) controller->add(unit_of(*pod).str());
+    };
     mirror.on_job([this](const slurm::ClusterMirror::JobChange& change) {
       index->on_job(change);
       if (!was_synced && mirror.synced()) all_again();
@@ -249,13 +262,15 @@ struct Scheduler::Impl {
     }
     co_await each(plan.marks, [this, &unit, &stop](const UnitPlan::Mark& mark) { return mark_pod(mark, unit, stop); });
     for (const Volumes::Binding& binding : plan.volumes) co_await make_volumes(binding, stop);
+    for (const ClaimPtr& claim : plan.device_drops) co_await devices.drop(claim, stop);
+    for (const JobId job : plan.layouts) co_await read_layout(job, unit, stop);
     if (!plan.confirms.empty()) memory[unit].confirmed.clear();
     for (const JobId job : plan.confirms) {
       co_await mirror.ask(job, stop);
       memory[unit].confirmed[job] = loop.now() + kConfirmWithin;
       controller->add(unit.str());
     }
-    co_await each(plan.binds, [this, &unit, &stop](const UnitPlan::Bind& bind) { return bind_pod(bind, unit, stop); });
+    co_await bind_pods(plan.binds, unit, stop);
     if (plan.look_soon) mirror.poke();
   }
 
@@ -374,6 +389,47 @@ struct Scheduler::Impl {
     }
   }
 
+  Task<> read_layout(JobId job, Uid unit, std::stop_token stop) {
+    std::optional<JobLayout> layout = co_await devices.layout(job, stop);
+    if (!layout) co_return;  // the plan asks again
+    memory[unit].layouts.insert_or_assign(job, std::move(*layout));
+    controller->add_first(unit.str());
+  }
+
+  // Claims first, and of a gang that starts all of them: whose claim does not stand is not bound.
+  Task<> bind_pods(std::vector<UnitPlan::Bind> binds, Uid unit, std::stop_token stop) {
+    for (const PodPtr& pod : index->pods(unit)) {
+      const Uid& uid = pod->meta.uid;
+      const bool tried = std::ranges::any_of(binds, [&uid](const auto& one) { return one.pod->meta.uid == uid; });
+      if (!tried && wants_node(*pod) && !memory[unit].binding.contains(uid)) devices.forget(uid);
+    }
+    std::set<Uid> unclaimed;
+    co_await each(binds, [this, &unit, &unclaimed, &stop](const UnitPlan::Bind& bind) {
+      return claim_devices(bind, unit, unclaimed, stop);
+    });
+    if (!unclaimed.empty()) controller->add_after(unit.str(), 1s);
+    std::set<JobId> incomplete;
+    for (const UnitPlan::Bind& bind : binds) {
+      if (bind.all_or_none && unclaimed.contains(bind.pod->meta.uid)) incomplete.insert(bind.job);
+    }
+    std::erase_if(binds, [&](const UnitPlan::Bind& bind) {
+      return unclaimed.contains(bind.pod->meta.uid) || incomplete.contains(bind.job);
+    });
+    co_await each(binds, [this, &unit, &stop](const UnitPlan::Bind& bind) { return bind_pod(bind, unit, stop); });
+  }
+
+  Task<> claim_devices(UnitPlan::Bind bind, Uid unit, std::set<Uid>& unclaimed, std::stop_token stop) {
+    if (!bind.device_claim) co_return;
+    unclaimed.insert(bind.pod->meta.uid);
+    if (!may_act()) co_return;
+    std::string problem = co_await devices.make(bind.pod, std::move(*bind.device_claim), stop);
+    if (problem.empty()) {
+      unclaimed.erase(bind.pod->meta.uid);
+    } else {
+      co_await tell({"ClaimNotReady", std::move(problem), {}, {bind.pod}}, unit, stop);
+    }
+  }
+
   Task<> bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token stop) {
     if (!may_act()) co_return;
     const Uid uid = bind.pod->meta.uid;
@@ -395,6 +451,8 @@ struct Scheduler::Impl {
     }
     if (failed) {
       unassume(unit, uid);
+      memory[unit].bind_after = loop.now() + 1s;
+      if (bind.device_claim) co_await devices.undo(bind.pod, bind.device_claim->key, stop);
       controller->add_after(unit.str(), 1s);
       co_return;
     }
@@ -456,6 +514,7 @@ Task<> Scheduler::run(std::stop_token stop) {
   self.claims.start();
   self.volumes.start();
   self.classes.start();
+  self.devices.start();
   // Slurm's tables come while Kubernetes' do; nothing is decided before both are in.
   self.mirror.start();
   bool synced = co_await self.pods.wait_synced(stop, TimePoint::max());
@@ -475,6 +534,7 @@ Task<> Scheduler::run(std::stop_token stop) {
   co_await self.claims.stop();
   co_await self.volumes.stop();
   co_await self.classes.stop();
+  co_await self.devices.stop();
   co_await self.events.stop(self.loop.now() + std::chrono::seconds(2));
 }
 

@@ -43,6 +43,8 @@ class Planner final {
     std::erase_if(memory_.given_up, [this](const auto& host) {
       return std::ranges::none_of(unit_.jobs, [&](const JobView& view) { return view.job->id == host.first; });
     });
+    std::erase_if(memory_.layouts, [this](const auto& layout) { return !holds_devices(layout.first); });
+    drop_device_claims(waiting);
     jobs_ = assign_pods(unit_, nodes_, memory_);
     cancel_surplus();
     if (waiting.empty()) return std::move(plan_);
@@ -84,6 +86,24 @@ class Planner final {
       if (&held != except) count += runs(*held.view->job) ? held.members() : held.bound;
     }
     return count;
+  }
+
+  bool holds_devices(JobId id) const {
+    return std::ranges::any_of(unit_.jobs, [id](const JobView& view) {
+      const slurm::JobStates& states = view.job->states;
+      return view.job->id == id && !states.ended() && states.base != slurm::JobState::kPending;
+    });
+  }
+
+  // The job that gave the devices is over, or queued again: Slurm may have given them to another pod already.
+  void drop_device_claims(const std::vector<PodPtr>& waiting) {
+    const DeviceLedger* devices = nodes_.devices();
+    if (devices == nullptr) return;
+    for (const PodPtr& pod : waiting) {
+      const ClaimPtr claim = needs_claim(*pod) ? devices->claim_of(pod->meta.uid) : nullptr;
+      if (!claim || claim->meta.deleted || memory_.binding.contains(pod->meta.uid)) continue;
+      if (!holds_devices(job_of(*claim))) plan_.device_drops.push_back(claim);
+    }
   }
 
   void cancel_surplus() {
@@ -339,6 +359,8 @@ class Planner final {
       wake_at(now_ + 1s);
       return wait(held.pods, "SlurmStarting", "Slurm job " + job.id.str() + " is RUNNING; waiting for its node list");
     }
+    if (!knows_layout(held)) return;
+    std::vector<DeviceId> taken;
     std::vector<UnitPlan::Bind> binds;
     std::vector<std::string> refused;
     std::map<std::string, std::vector<PodPtr>> beside;
@@ -346,13 +368,17 @@ class Planner final {
     std::string problem;
     for (std::size_t i = 0; i < held.pods.size(); ++i) {
       const NodePtr node = nodes_.by_slurm_name(held.hosts[i]);
-      const std::string refusal = node ? nodes_.refusal(*held.pods[i], *node, beside[held.hosts[i]])
-                                       : "is not a node of this Kubernetes cluster";
+      std::string refusal = node ? nodes_.refusal(*held.pods[i], *node, beside[held.hosts[i]])
+                                 : "is not a node of this Kubernetes cluster";
+      std::optional<WantedClaim> device_claim;
+      if (refusal.empty() && needs_claim(*held.pods[i])) {
+        refusal = choose_devices(held, i, *node, taken, device_claim);
+      }
       if (refusal.empty() && !held.pods[i]->claims.empty() && needs_volumes(*held.pods[i], *node, problem)) {
         unready.push_back(held.pods[i]);
       } else if (refusal.empty()) {
         beside[held.hosts[i]].push_back(held.pods[i]);
-        binds.push_back({held.pods[i], node, job.id, job.restart_count});
+        binds.push_back({held.pods[i], node, job.id, job.restart_count, std::move(device_claim)});
       } else {
         problem = "node " + held.hosts[i] + " " + refusal;
         refused.push_back(held.hosts[i]);
@@ -395,9 +421,43 @@ class Planner final {
     return held.bound > 0;
   }
 
+  // False: slurmctld must be asked first what the job holds.
+  bool knows_layout(const HeldJob& held) {
+    const slurm::Job& job = *held.view->job;
+    const auto asks = [](const PodPtr& pod) { return needs_claim(*pod); };
+    if (nodes_.devices() == nullptr || std::ranges::none_of(held.pods, asks)) return true;
+    const auto known = memory_.layouts.find(job.id);
+    if (known != memory_.layouts.end() && known->second.start_time == job.start_time) {
+      memory_.layout_asked.reset();
+      return true;
+    }
+    plan_.layouts.push_back(job.id);
+    wake_at(now_ + 5s);
+    if (!memory_.layout_asked) memory_.layout_asked = now_;
+    if (now_ - *memory_.layout_asked >= 2s) {
+      wait(held.pods, "SlurmStarting", "Slurm job " + job.id.str() + " is RUNNING; waiting for what it holds there");
+    }
+    return false;
+  }
+
+  // Empty, with the claim and what it takes; else why not.
+  std::string choose_devices(const HeldJob& held, std::size_t i, const kube::Node& node, std::vector<DeviceId>& taken,
+                             std::optional<WantedClaim>& claim) {
+    const JobId job = held.view->job->id;
+    const DeviceLedger* devices = nodes_.devices();
+    if (devices == nullptr) return "has no devices for the pod: none are read here";
+    const Placement at{job, node.meta.key.name, held.hosts[i], nodes_.slurm_node(held.hosts[i])};
+    auto wanted = plan_claim(*held.pods[i], at, memory_.layouts.at(job), *devices, taken);
+    if (!wanted) return wanted.error();
+    for (DeviceId& device : wanted->devices()) taken.push_back(std::move(device));
+    claim = std::move(*wanted);
+    return {};
+  }
+
   void bind(const HeldJob& held, std::vector<UnitPlan::Bind> binds) {
     const JobId job = held.view->job->id;
     if (binds.empty()) return;
+    if (memory_.bind_after && now_ < *memory_.bind_after) return wake_at(*memory_.bind_after);
     const auto asked = memory_.confirmed.find(job);
     if (now_ - held.view->confirmed_at > kConfirmWithin && (asked == memory_.confirmed.end() || now_ > asked->second)) {
       plan_.confirms.push_back(job);
@@ -405,7 +465,11 @@ class Planner final {
     }
     const auto marked = [&](const UnitPlan::Bind& bind) { return is_marked(bind.pod, job); };
     if (held.bound == 0 && !std::ranges::all_of(binds, marked)) return;
-    std::ranges::copy_if(binds, std::back_inserter(plan_.binds), marked);
+    for (UnitPlan::Bind& one : binds) {
+      if (!marked(one)) continue;
+      one.all_or_none = held.bound == 0;
+      plan_.binds.push_back(std::move(one));
+    }
   }
 
   // A job none of whose pods could be bound is given back; of one that has some, only the refused hosts are.

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "base/loop.hpp"
+#include "bridge/claim_plan.hpp"
 #include "bridge/description.hpp"
 #include "bridge/node_usage.hpp"
 #include "bridge/record.hpp"
@@ -89,6 +90,9 @@ class NodeView {
   // Empty: the pod may be bound there now, with those beside it that are about to be.
   virtual std::string refusal(const kube::Pod& pod, const kube::Node& node,
                               const std::vector<PodPtr>& beside) const = 0;
+  // Devices and the claims for them; nullptr: none are kept, and no pod gets any.
+  virtual const DeviceLedger* devices() const { return nullptr; }
+  virtual const slurm::Node* slurm_node(const std::string& /*name*/) const { return nullptr; }
 };
 
 // What this process remembers of a unit between plans. Losing it (a restart) costs time, never correctness.
@@ -105,7 +109,10 @@ struct UnitMemory {
   // slurmctld was asked about this job alone, and its answer is good until then: one that takes longer than
   // kConfirmWithin would else be old whenever it comes, and nothing would ever be bound.
   std::map<JobId, TimePoint> confirmed;
-  std::string update_refused;  // UnitPlan::Update::fingerprint of what Slurm did not accept
+  std::optional<TimePoint> bind_after;    // a binding was refused
+  std::optional<TimePoint> layout_asked;  // first, and in vain so far
+  std::map<JobId, JobLayout> layouts;     // of running jobs whose pods ask for devices
+  std::string update_refused;             // UnitPlan::Update::fingerprint of what Slurm did not accept
 };
 
 struct Waiting {
@@ -133,7 +140,9 @@ struct UnitPlan {
     PodPtr pod;
     NodePtr node;
     JobId job;
-    std::uint32_t restarts = 0;  // of the job, before this start
+    std::uint32_t restarts = 0;                    // of the job, before this start
+    std::optional<WantedClaim> device_claim = {};  // must stand before the pod is bound
+    bool all_or_none = false;                      // with all others of its job that are to be bound
   };
   std::optional<slurm::JobDescription> submit;
   std::optional<Update> update;
@@ -141,6 +150,8 @@ struct UnitPlan {
   std::vector<Mark> marks;
   std::vector<Bind> binds;
   std::vector<Volumes::Binding> volumes;  // have them made before their pods are bound
+  std::vector<ClaimPtr> device_drops;     // claims of pods that wait again: their devices are Slurm's to give
+  std::vector<JobId> layouts;             // ask slurmctld what these jobs hold, for UnitMemory::layouts
   std::vector<JobId> confirms;            // ask slurmctld about these jobs before anything of theirs is bound
   bool look_soon = false;                 // what is known of Slurm is not enough: the mirror should look again
   std::vector<Waiting> waiting;           // each pod that waits is in one of them

@@ -5,6 +5,8 @@ namespace bascule::kube {
 
 namespace {
 
+constexpr std::string_view kDeviceClassPrefix = "deviceclass.resource.kubernetes.io/";
+
 // Lists that are merged or sorted once all is read; they keep their memory from pod to pod.
 struct Scratch {
   PodNeeds needs;
@@ -36,9 +38,12 @@ void decode_limits(Value value, json::Interner& interner, ResourceList& requests
   });
 }
 
-void decode_container(Value value, json::Interner& interner, ContainerNeeds& needs, std::vector<std::uint16_t>& ports) {
+void decode_container(Value value, json::Interner& interner, ContainerNeeds& needs, std::vector<std::uint16_t>& ports,
+                      InternedString& name_of) {
   value.fields([&](std::string_view key, Value field) {
-    if (key == "resources") {
+    if (key == "name") {
+      name_of = interned(field, interner);
+    } else if (key == "resources") {
       decode_limits(field, interner, needs.requests, needs.limits);
     } else if (key == "restartPolicy") {
       needs.sidecar = field.string() == "Always";
@@ -102,7 +107,12 @@ void decode_containers(Value value, json::Interner& interner, std::vector<Contai
   value.items([&](Value item) {
     ContainerNeeds& needs = into.emplace_back();
     const std::size_t ports = pod.host_ports.size();
-    decode_container(item, interner, needs, pod.host_ports);
+    InternedString name;
+    decode_container(item, interner, needs, pod.host_ports, name);
+    for (const auto& [resource, quantity] : needs.requests) {
+      if (!resource.view().starts_with(kDeviceClassPrefix) || quantity.ceil() <= 0) continue;
+      pod.device_requests.push_back({name, resource, quantity.ceil(), init && !needs.sidecar});
+    }
     if (init && !needs.sidecar) pod.host_ports.resize(ports);  // gone before the pod runs
   });
 }
@@ -161,6 +171,10 @@ void decode_status(Value value, json::Interner& interner, Pod& pod) {
       pod.status_reason = owned(field);
     } else if (key == "nominatedNodeName") {
       pod.nominated_node = interned(field, interner);
+    } else if (key == "extendedResourceClaimStatus") {
+      field.fields([&](std::string_view name, Value part) {
+        if (name == "resourceClaimName") pod.extended_claim = owned(part);
+      });
     } else if (key == "conditions") {
       field.items([&](Value item) {
         NamedCondition read = decode_condition(item, interner);

@@ -74,6 +74,15 @@ struct Taint {
 // True when the toleration covers the taint. Source: "Taints and Tolerations".
 bool tolerates(const Toleration& toleration, const Taint& taint) noexcept;
 
+// What one container asks for by device class (dynamic resource allocation), under a resource name
+// deviceclass.resource.kubernetes.io/CLASS. Source: "Dynamic Resource Allocation", extended resources.
+struct DeviceRequest {
+  InternedString container;
+  InternedString resource;
+  std::int64_t count = 0;  // above 0
+  bool init = false;       // of an init container that ends before the pod's others start
+};
+
 enum class PodPhase : std::uint8_t { kUnknown, kPending, kRunning, kSucceeded, kFailed };
 
 struct Condition {
@@ -103,6 +112,7 @@ struct Pod {
   std::vector<std::uint16_t> host_ports;
   InternedString scheduling_group;  // spec.schedulingGroup.podGroupName
   bool has_resource_claims = false;
+  std::vector<DeviceRequest> device_requests;
   std::int64_t grace_seconds = 30;  // terminationGracePeriodSeconds; deletionGracePeriodSeconds once deleted
   std::optional<std::int64_t> active_deadline_seconds;
   // status
@@ -110,6 +120,7 @@ struct Pod {
   Condition scheduled;  // PodScheduled
   Condition ready;
   InternedString nominated_node;
+  std::string extended_claim;  // name of the ResourceClaim in status.extendedResourceClaimStatus
   std::string status_reason;
 
   bool bound() const noexcept { return !node_name.empty(); }

@@ -73,7 +73,9 @@ std::optional<GpuRequest> parse_gpu_request(std::string_view tres) {
     }
     item.remove_prefix(5);
     std::vector<std::string_view> parts;
-    split(item, ':', [&parts](std::string_view part) { parts.push_back(part); });
+    const std::size_t equals = item.rfind('=');  // gpu:TYPE=2 is gpu:TYPE:2
+    split(item.substr(0, equals), ':', [&parts](std::string_view part) { parts.push_back(part); });
+    if (equals != std::string_view::npos) parts.push_back(item.substr(equals + 1));
     if (parts.empty() || parts[0] != "gpu") return;
     std::uint32_t count = 1;
     if (parts.size() > 1 && !number(parts.back(), count)) request.type = parts[1];

@@ -1,0 +1,88 @@
+#include "bridge/claim_writer.hpp"
+
+#include "base/log.hpp"
+#include "base/time.hpp"
+#include "bridge/names.hpp"
+#include "bridge/pod_patch.hpp"
+
+namespace bascule::bridge {
+
+Task<json::Value> ClaimWriter::create_or_get(const WantedClaim& wanted, std::stop_token stop) {
+  try {
+    json::Value made = co_await kube_.create(kResourceClaims, wanted.key.ns, claim_object(wanted, bridge_), {}, stop);
+    log::info("claim made", {{"claim", wanted.key}, {"pod", wanted.pod}, {"job", wanted.job}});
+    co_return made;
+  } catch (const kube::AlreadyExists&) {
+    // An earlier try made it.
+  }
+  co_return co_await kube_.get(kResourceClaims, wanted.key, {}, stop);
+}
+
+Task<std::string> ClaimWriter::ensure(PodPtr pod, WantedClaim wanted, std::stop_token stop) {
+  json::Value object;
+  bool gone = false;
+  try {
+    object = co_await create_or_get(wanted, stop);
+  } catch (const kube::NotFound&) {
+    gone = true;
+  }
+  if (gone) co_return "the claim went while it was looked at";
+  json::Interner interner;
+  const ClaimPtr claim = decode_claim(json::dump(object), interner);
+  if (claim->pod != wanted.pod_uid || kube::value_or(claim->meta.annotations, names::kClaimedBy) != bridge_) {
+    co_return "ResourceClaim " + wanted.key.str() + " is not this bridge's; delete it";
+  }
+  if (claim->meta.deleted) co_return "ResourceClaim " + wanted.key.str() + " of an earlier try is being deleted";
+  if (!stands_for(*claim, wanted)) {
+    co_await drop(wanted.key, claim->meta.uid, stop);
+    co_return "ResourceClaim " + wanted.key.str() + " of an earlier try is replaced";
+  }
+  const json::Array* reserved = json::array_at(object, {"status", "reservedFor"});
+  if (!claim->allocated || reserved == nullptr || reserved->empty()) {
+    json::Value patch = json::Object{{"metadata", json::Object{{"resourceVersion", claim->meta.resource_version}}},
+                                     {"status", claim_status(wanted, print_rfc3339(kube_.loop().wall()))}};
+    // An allocation may not be changed, its time neither.
+    if (claim->allocated) patch.as_object()["status"].as_object().erase("allocation");
+    bool changed = false;
+    try {
+      co_await kube_.patch(kResourceClaims, wanted.key, kube::PatchType::kMerge, std::move(patch), "status", {}, stop);
+    } catch (const kube::Conflict&) {
+      changed = true;
+    } catch (const kube::NotFound&) {
+      changed = true;
+    }
+    if (changed) co_return "ResourceClaim " + wanted.key.str() + " was changed by somebody else";
+  }
+  if (pod->extended_claim == wanted.key.name) co_return std::string();
+  json::Object patch{{"status", json::Object{{"extendedResourceClaimStatus", pod_claim_status(wanted)}}}};
+  const bool told = co_await patch_pod(kube_, pod, std::move(patch), "status", stop);
+  if (told) co_return std::string();
+  co_await drop(wanted.key, claim->meta.uid, stop);
+  co_return "the pod has gone";
+}
+
+Task<> ClaimWriter::drop(NamespacedName key, Uid uid, std::stop_token stop) {
+  try {
+    kube::DeleteOptions options;
+    options.uid = uid;
+    co_await kube_.remove(kResourceClaims, key, options, stop);
+    log::info("claim removed", {{"claim", key}});
+  } catch (const kube::NotFound&) {
+  } catch (const kube::Conflict&) {  // another one of that name
+  }
+}
+
+Task<> ClaimWriter::drop_unless_bound(NamespacedName pod, Uid uid, NamespacedName claim, std::stop_token stop) {
+  Uid claim_uid;
+  try {
+    const json::Value object = co_await kube_.get(kResourceClaims, claim, {}, stop);
+    claim_uid = Uid(json::string_at(object, {"metadata", "uid"}));
+    const json::Value now = co_await kube_.get(kube::resources::kPods, pod, {}, stop);
+    const bool same = json::string_at(now, {"metadata", "uid"}) == uid.str();
+    if (same && !json::string_at(now, {"spec", "nodeName"}).empty()) co_return;
+  } catch (const kube::NotFound&) {
+  }
+  if (!claim_uid.empty()) co_await drop(claim, claim_uid, stop);
+}
+
+}  // namespace bascule::bridge

@@ -1,0 +1,33 @@
+// Writes what claim_plan.hpp decided: claim, its allocation, and the pod's word of it; and takes claims away. Every
+// step may be repeated: the name is the pod's own, and what stands already is used.
+#pragma once
+
+#include <stop_token>
+#include <string>
+
+#include "base/async.hpp"
+#include "bridge/claim_plan.hpp"
+#include "kube/client.hpp"
+
+namespace bascule::bridge {
+
+class ClaimWriter final {
+ public:
+  ClaimWriter(kube::Client& kube, std::string bridge) : kube_(kube), bridge_(std::move(bridge)) {}
+
+  // Empty: the claim stands, is allocated and reserved for the pod, and the pod names it. Else why not; it may be tried
+  // again a little later. Throws as kube::Client does.
+  Task<std::string> ensure(PodPtr pod, WantedClaim wanted, std::stop_token stop);
+  // This very claim; none is fine.
+  Task<> drop(NamespacedName key, Uid uid, std::stop_token stop);
+  // After a binding that failed: the pod's claim, unless the pod turns out to be bound. `uid` is the pod's.
+  Task<> drop_unless_bound(NamespacedName pod, Uid uid, NamespacedName claim, std::stop_token stop);
+
+ private:
+  Task<json::Value> create_or_get(const WantedClaim& wanted, std::stop_token stop);
+
+  kube::Client& kube_;
+  std::string bridge_;
+};
+
+}  // namespace bascule::bridge

@@ -1,0 +1,226 @@
+#include "bridge/device_inventory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <set>
+
+#include "bridge/description.hpp"
+#include "bridge/device_selector.hpp"
+#include "bridge/node_facts.hpp"
+
+namespace bascule::bridge {
+
+namespace {
+
+std::optional<std::int64_t> integer(const Device& device, std::string_view driver, std::string_view name) {
+  const auto found = device.attributes.find(fmt::format("{}/{}", driver, name));
+  if (found == device.attributes.end()) return std::nullopt;
+  const auto* number = std::get_if<std::int64_t>(&found->second);
+  return number == nullptr ? std::nullopt : std::optional(*number);
+}
+
+bool is_efficient(const Device& device, std::string_view driver) {
+  const auto found = device.attributes.find(fmt::format("{}/{}", driver, kCpuCoreType));
+  if (found == device.attributes.end()) return false;
+  const auto* number = std::get_if<std::int64_t>(&found->second);
+  const auto* word = std::get_if<std::string>(&found->second);
+  return (number != nullptr && *number == kEfficientCore) || (word != nullptr && *word == kEfficientCoreWord);
+}
+
+std::optional<std::int64_t> number_of(const Device& device, const DeviceDriver& driver) {
+  if (!driver.number_attribute.empty()) return integer(device, driver.driver, driver.number_attribute);
+  std::string_view name = device.name;
+  if (!name.starts_with(driver.name_prefix)) return std::nullopt;
+  name.remove_prefix(driver.name_prefix.size());
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc{} || end != name.data() + name.size() || number < 0) return std::nullopt;
+  return number;
+}
+
+struct Found {
+  const Device* device;
+  std::string pool;
+};
+
+class Reader final {
+ public:
+  Reader(const std::vector<SlicePtr>& slices, const std::map<std::string, ClassPtr, std::less<>>& classes)
+      : slices_(slices), classes_(classes) {}
+
+  NodeDevices run() {
+    if (!read_pools()) return std::move(out_);
+    for (const DeviceDriver& driver : kDeviceDrivers) read_class(driver);
+    return std::move(out_);
+  }
+
+ private:
+  bool read_pools() {
+    std::map<std::pair<std::string, std::string>, std::vector<const ResourceSlice*>> pools;
+    for (const SlicePtr& slice : slices_) {
+      if (driver_named(slice->driver) == nullptr) continue;
+      auto& pool = pools[{slice->driver, slice->pool}];
+      if (!pool.empty() && pool.front()->generation > slice->generation) continue;
+      if (!pool.empty() && pool.front()->generation < slice->generation) pool.clear();
+      pool.push_back(slice.get());
+    }
+    for (auto& [name, pool] : pools) {
+      if (static_cast<std::int64_t>(pool.size()) != pool.front()->slices) {
+        out_.unknown = fmt::format("driver {} has published {} of the {} ResourceSlices of pool {}", name.first,
+                                   pool.size(), pool.front()->slices, name.second);
+        return false;
+      }
+      for (const ResourceSlice* slice : pool) {
+        for (const Device& device : slice->devices) devices_[name.first].push_back({&device, name.second});
+      }
+    }
+    return true;
+  }
+
+  void problem(const DeviceDriver& driver, std::string why) {
+    out_.problems.insert_or_assign(std::string(driver.device_class), std::move(why));
+  }
+
+  void read_class(const DeviceDriver& driver) {
+    const auto all = devices_.find(driver.driver);
+    if (all == devices_.end()) return;
+    const auto device_class = classes_.find(driver.device_class);
+    if (device_class == classes_.end()) {
+      return problem(driver, fmt::format("there is no DeviceClass {}", driver.device_class));
+    }
+    std::vector<Found> members;
+    for (const Found& one : all->second) {
+      bool in = true;
+      for (const std::string& selector : device_class->second->selectors) {
+        const auto selected = selects(selector, driver.driver, *one.device);
+        if (!selected) {
+          return problem(driver, fmt::format("a selector of DeviceClass {} cannot be decided: {}", driver.device_class,
+                                             in_quotes(selector)));
+        }
+        in = in && *selected;
+      }
+      if (in) members.push_back(one);
+    }
+    driver.kind == DeviceKind::kCpu ? read_cpus(driver, members) : read_gpus(driver, members);
+  }
+
+  NumberedDevice numbered(const DeviceDriver& driver, const Found& one, std::int64_t number) const {
+    return {{std::string(driver.driver), one.pool, one.device->name}, number};
+  }
+
+  void read_gpus(const DeviceDriver& driver, const std::vector<Found>& members) {
+    std::vector<NumberedDevice> gpus;
+    for (const Found& one : members) {
+      if (!is_plain_feature(one.device->name)) {  // goes into a line of slurm.conf
+        return problem(driver, fmt::format("{} is no device name", in_quotes(one.device->name)));
+      }
+      if (const auto number = number_of(*one.device, driver)) gpus.push_back(numbered(driver, one, *number));
+    }
+    std::ranges::sort(gpus, {}, &NumberedDevice::number);
+    const auto twice = std::ranges::adjacent_find(gpus, {}, &NumberedDevice::number);
+    if (twice != gpus.end()) {
+      return problem(driver, fmt::format("two devices of driver {} have the number {}", driver.driver, twice->number));
+    }
+    if (!gpus.empty()) out_.gpus.emplace(driver.device_class, std::move(gpus));
+  }
+
+  void read_cpus(const DeviceDriver& driver, const std::vector<Found>& members) {
+    std::map<std::int64_t, std::map<std::int64_t, std::vector<NumberedDevice>>> sockets;  // then by core
+    std::set<std::int64_t> seen;
+    for (const Found& one : members) {
+      if (is_efficient(*one.device, driver.driver)) continue;
+      const auto number = number_of(*one.device, driver);
+      const auto core = integer(*one.device, driver.driver, kCpuCore);
+      const auto socket = integer(*one.device, driver.driver, kCpuSocket);
+      if (!number || !core || !socket) {
+        return problem(driver, fmt::format("device {} of driver {} lacks {}, {} or {}", one.device->name, driver.driver,
+                                           driver.number_attribute, kCpuCore, kCpuSocket));
+      }
+      if (!seen.insert(*number).second) {
+        return problem(driver, fmt::format("two devices of driver {} are CPU {}", driver.driver, *number));
+      }
+      sockets[*socket][*core].push_back(numbered(driver, one, *number));
+    }
+    CpuLayout& layout = out_.cpus;
+    bool uniform = true;
+    for (auto& [socket, cores] : sockets) {
+      for (auto& [core, cpus] : cores) {
+        std::ranges::sort(cpus, {}, &NumberedDevice::number);
+        uniform = uniform && cores.size() == sockets.begin()->second.size();
+        uniform = uniform && (layout.cpus.empty() || cpus.size() == layout.cpus.front().size());
+        layout.cpus.push_back(std::move(cpus));
+      }
+    }
+    if (layout.cpus.empty()) return;
+    const auto total = static_cast<std::uint32_t>(layout.cpus.size());
+    const auto of = static_cast<std::uint32_t>(uniform ? sockets.size() : 1);
+    layout.sockets = of;
+    layout.cores = total / of;
+    layout.threads = uniform ? static_cast<std::uint32_t>(layout.cpus.front().size()) : 1;
+  }
+
+  const std::vector<SlicePtr>& slices_;
+  const std::map<std::string, ClassPtr, std::less<>>& classes_;
+  std::map<std::string, std::vector<Found>, std::less<>> devices_;  // by driver
+  NodeDevices out_;
+};
+
+}  // namespace
+
+std::size_t NodeDevices::count(std::string_view device_class) const noexcept {
+  const DeviceDriver* driver = driver_of_class(device_class);
+  if (driver != nullptr && driver->kind == DeviceKind::kCpu) return cpus.count();
+  const auto found = gpus.find(device_class);
+  return found == gpus.end() ? 0 : found->second.size();
+}
+
+NodeDevices devices_of(const std::vector<SlicePtr>& slices,
+                       const std::map<std::string, ClassPtr, std::less<>>& classes) {
+  return Reader(slices, classes).run();
+}
+
+std::string gres_of(const NodeDevices& devices) {
+  std::string text;
+  for (const auto& [name, gpus] : devices.gpus) {
+    text += fmt::format("{}gpu:{}:{}", text.empty() ? "" : ",", name, gpus.size());
+  }
+  return text;
+}
+
+std::string gres_conf_of(const NodeDevices& devices) {
+  std::string text;
+  for (const auto& [name, gpus] : devices.gpus) {
+    text += fmt::format("{}count={},name=gpu,type={}", text.empty() ? "" : "+", gpus.size(), name);
+    for (const NumberedDevice& gpu : gpus) text += fmt::format(",file={}", gpu.id.name);
+  }
+  return text;
+}
+
+std::string normal_gres(std::string_view gres) {
+  std::vector<std::string> items;
+  std::string item;
+  int depth = 0;
+  const auto close = [&] {
+    if (!item.empty() && item != "(null)") items.push_back(item);
+    item.clear();
+  };
+  for (const char c : gres) {
+    if (c == '(') ++depth;
+    if (c == ',' && depth == 0) {
+      close();
+    } else if (depth == 0) {
+      item += c;
+    }
+    if (c == ')' && depth > 0) --depth;
+  }
+  close();
+  std::ranges::sort(items);
+  std::string text;
+  for (const std::string& one : items) text += (text.empty() ? "" : ",") + one;
+  return text;
+}
+
+}  // namespace bascule::bridge

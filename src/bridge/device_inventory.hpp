@@ -1,0 +1,51 @@
+// Which devices a node has for Slurm to count, from its ResourceSlices. Of a pool only the slices of its highest
+// generation count, and only when all of them are there: a pool that is being published is unknown, not smaller. A
+// class takes of its driver's devices those that its selectors admit. Pure.
+//
+// Slurm's index <-> device: the devices of a class in the order of their numbers; index i is the i-th. Cores: sockets
+// in order, cores of a socket in order; core i of Slurm's bitmap is the i-th. Source: slurm.conf(5), gres.conf(5).
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bridge/device_drivers.hpp"
+#include "bridge/device_slices.hpp"
+
+namespace bascule::bridge {
+
+struct NumberedDevice {
+  DeviceId id;
+  std::int64_t number = 0;
+  friend bool operator==(const NumberedDevice&, const NumberedDevice&) = default;
+};
+
+struct CpuLayout {
+  // For Slurm: sockets x cores x threads, or one socket of single cores where sockets or cores differ among themselves.
+  std::uint32_t sockets = 0, cores = 0, threads = 0;
+  std::vector<std::vector<NumberedDevice>> cpus;  // by core as Slurm counts them; in order of their numbers
+  std::uint32_t count() const noexcept { return sockets * cores * threads; }
+};
+
+struct NodeDevices {
+  std::string unknown;  // why nothing can be said yet; empty: all is known
+  std::map<std::string, std::vector<NumberedDevice>, std::less<>> gpus;  // by class; none is empty
+  CpuLayout cpus;                                                        // count 0: no CPU devices
+  std::map<std::string, std::string, std::less<>> problems;              // by class: why it cannot be used here
+
+  std::size_t count(std::string_view device_class) const noexcept;
+};
+
+// `slices`: those that name the node. `classes` by name.
+NodeDevices devices_of(const std::vector<SlicePtr>& slices,
+                       const std::map<std::string, ClassPtr, std::less<>>& classes);
+
+// Of a slurm.conf node line, empty when there are no devices: "gpu:CLASS:2" and
+// "count=2,name=gpu,type=CLASS,file=NAME,file=NAME"; several classes are joined by ',' and '+'.
+std::string gres_of(const NodeDevices& devices);
+std::string gres_conf_of(const NodeDevices& devices);
+// "gpu:a:2(S:0-1),gpu:b:1" as Slurm shows a node's GRES, without what is in parentheses, sorted.
+std::string normal_gres(std::string_view gres);
+
+}  // namespace bascule::bridge

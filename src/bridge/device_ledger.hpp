@@ -1,0 +1,65 @@
+// Devices of all nodes and claims of all pods side by side, kept up change by change: what a node has, which claim a
+// device is allocated to, which claim is a pod's. Claims being written are held here before the server shows them.
+// Pure; loop thread only.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "bridge/device_inventory.hpp"
+
+namespace bascule::bridge {
+
+class DeviceLedger final {
+ public:
+  // `bridge` is the scheduler's name: claims that carry it are ours.
+  explicit DeviceLedger(std::string bridge) : bridge_(std::move(bridge)) {}
+
+  void on_slice(const SlicePtr& before, const SlicePtr& after);
+  void on_class(const ClassPtr& before, const ClassPtr& after);
+  void on_claim(const ClaimPtr& before, const ClaimPtr& after);
+  // Told of every node whose devices may be others now; empty: of all.
+  std::function<void(const std::string& kube_node)> on_node = nullptr;
+  // Told of every pod whose claim of ours changed.
+  std::function<void(const ClaimPtr& claim)> on_our_claim = nullptr;
+
+  // Why devices cannot be told at all; empty: all tables are in.
+  void set_unknown(std::string why);
+  const std::string& unknown() const noexcept { return unknown_; }
+
+  // By the name in Kubernetes. The reference holds until the next change.
+  const NodeDevices& on(const std::string& kube_node) const;
+  // Of devices that a pod asks for by class: why the node cannot give them, in words shared by many nodes; or empty.
+  std::string shortage(const kube::ResourceList& requests, const std::string& kube_node) const;
+
+  bool ours(const ResourceClaim& claim) const;
+  // The claim of ours that belongs to this pod; nullptr: none.
+  ClaimPtr claim_of(const Uid& pod) const;
+  // Who holds the device, except for `pod`: "claim ns/name"; empty: nobody.
+  std::string holder(const DeviceId& device, const Uid& pod) const;
+  // Being written for this pod; until the server shows the claim, or forget().
+  void assume(const Uid& pod, const std::vector<DeviceId>& devices);
+  void forget(const Uid& pod) { assumed_.erase(pod); }
+
+ private:
+  struct NodeEntry {
+    std::vector<SlicePtr> slices;
+    mutable std::optional<NodeDevices> devices;  // read when asked for
+  };
+  void changed(const std::string& node);
+
+  std::string bridge_;
+  std::string unknown_ = "the devices of the cluster have not been read yet";
+  std::map<std::string, ClassPtr, std::less<>> classes_;
+  std::unordered_map<std::string, NodeEntry> nodes_;
+  std::map<DeviceId, std::map<NamespacedName, Uid>> held_;            // by claim: the pod, empty when it is none's
+  std::unordered_map<Uid, std::map<NamespacedName, ClaimPtr>> ours_;  // by pod
+  std::unordered_map<Uid, std::vector<DeviceId>> assumed_;            // by pod
+  NodeDevices none_;
+};
+
+}  // namespace bascule::bridge

@@ -1,0 +1,82 @@
+#include "bridge/device_slices.hpp"
+
+#include "json/value.hpp"
+
+namespace bascule::bridge {
+
+namespace {
+
+Device read_device(const json::Value& value, std::string_view driver) {
+  Device device{std::string(json::string_at(value, {"name"})), {}};
+  const json::Object* attributes = json::object_at(value, {"attributes"});
+  if (attributes == nullptr) return device;
+  for (const auto& [key, attribute] : *attributes) {
+    std::string name(key.data(), key.size());
+    if (name.find('/') == std::string::npos) name = std::string(driver) + "/" + name;
+    if (const auto number = json::int_at(attribute, {"int"})) {
+      device.attributes.emplace(std::move(name), *number);
+    } else if (const json::Value* flag = json::find(attribute, {"bool"}); flag != nullptr && flag->is_bool()) {
+      device.attributes.emplace(std::move(name), flag->get_bool());
+    } else if (json::find(attribute, {"string"}) != nullptr) {
+      device.attributes.emplace(std::move(name), std::string(json::string_at(attribute, {"string"})));
+    } else if (json::find(attribute, {"version"}) != nullptr) {
+      device.attributes.emplace(std::move(name), std::string(json::string_at(attribute, {"version"})));
+    }
+  }
+  return device;
+}
+
+const json::Array& items(const json::Value& value, json::Path path) {
+  static const json::Array kNone;
+  const json::Array* list = json::array_at(value, path);
+  return list == nullptr ? kNone : *list;
+}
+
+}  // namespace
+
+SlicePtr decode_slice(std::string_view text, json::Interner& interner) {
+  auto slice = std::make_shared<ResourceSlice>();
+  slice->meta = kube::decode_object_meta(text, interner);
+  const json::Value value = json::parse(text);
+  slice->driver = json::string_at(value, {"spec", "driver"});
+  slice->pool = json::string_at(value, {"spec", "pool", "name"});
+  slice->node = json::string_at(value, {"spec", "nodeName"});
+  slice->generation = json::int_at(value, {"spec", "pool", "generation"}).value_or(0);
+  slice->slices = json::int_at(value, {"spec", "pool", "resourceSliceCount"}).value_or(1);
+  for (const json::Value& device : items(value, {"spec", "devices"})) {
+    slice->devices.push_back(read_device(device, slice->driver));
+  }
+  return slice;
+}
+
+ClassPtr decode_class(std::string_view text, json::Interner& interner) {
+  auto device_class = std::make_shared<DeviceClass>();
+  device_class->meta = kube::decode_object_meta(text, interner);
+  const json::Value value = json::parse(text);
+  for (const json::Value& selector : items(value, {"spec", "selectors"})) {
+    device_class->selectors.emplace_back(json::string_at(selector, {"cel", "expression"}));
+  }
+  return device_class;
+}
+
+ClaimPtr decode_claim(std::string_view text, json::Interner& interner) {
+  auto claim = std::make_shared<ResourceClaim>();
+  claim->meta = kube::decode_object_meta(text, interner);
+  for (const kube::OwnerReference& owner : claim->meta.owners) {
+    if (!owner.controller || owner.kind != "Pod" || owner.api_version != "v1") continue;
+    claim->pod = owner.uid;
+    claim->pod_name = owner.name.str();
+  }
+  const json::Value value = json::parse(text);
+  claim->allocated = json::object_at(value, {"status", "allocation"}) != nullptr;
+  for (const json::Value& result : items(value, {"status", "allocation", "devices", "results"})) {
+    // Access for administration is beside the one who holds the device.
+    if (json::bool_at(result, {"adminAccess"})) continue;
+    claim->devices.push_back({std::string(json::string_at(result, {"driver"})),
+                              std::string(json::string_at(result, {"pool"})),
+                              std::string(json::string_at(result, {"device"}))});
+  }
+  return claim;
+}
+
+}  // namespace bascule::bridge
