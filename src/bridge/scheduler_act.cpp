@@ -1,0 +1,239 @@
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "bridge/names.hpp"
+#include "bridge/pod_patch.hpp"
+#include "bridge/scheduler_impl.hpp"
+#include "bridge/unit_jobs.hpp"
+
+namespace bascule::bridge {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::size_t kAtOnce = 32;
+
+json::Object mark_patch(JobId job) {
+  return {{"metadata", json::Object{{"labels", json::Object{{std::string(names::kSlurmJobId), job.str()}}},
+                                    {"finalizers", json::Array{std::string(names::kFinalizer)}}}}};
+}
+
+json::Value binding(const kube::Pod& pod, const std::string& node, std::uint32_t restarts) {
+  json::Object annotations{{std::string(names::kSlurmNode), node}};
+  if (restarts > 0) annotations[names::kSlurmRestarts] = std::to_string(restarts);
+  return json::Object{{"apiVersion", "v1"},
+                      {"kind", "Binding"},
+                      {"metadata", json::Object{{"name", pod.meta.key.name},
+                                                {"namespace", pod.meta.key.ns},
+                                                {"uid", pod.meta.uid.str()},
+                                                {"annotations", std::move(annotations)}}},
+                      {"target", json::Object{{"apiVersion", "v1"}, {"kind", "Node"}, {"name", node}}}};
+}
+
+// Many pods of a gang at once, but not all: the API server has others to serve.
+template <typename Item, typename Work>
+Task<> each(Loop& loop, const std::vector<Item>& items, Work work) {
+  for (std::size_t at = 0; at < items.size(); at += kAtOnce) {
+    std::vector<Task<>> batch;
+    for (std::size_t i = at; i < std::min(items.size(), at + kAtOnce); ++i) batch.push_back(work(items[i]));
+    co_await when_all(loop, std::move(batch));
+  }
+}
+
+}  // namespace
+
+Task<> Scheduler::Impl::act(const UnitPlan& plan, Uid unit, std::stop_token stop) {
+  for (const UnitPlan::Cancel& cancel : plan.cancels) co_await cancel_job(cancel, unit, stop);
+  if (plan.submit) co_await submit(*plan.submit, unit, stop);
+  if (plan.update) {
+    const JobId job = plan.update->job;
+    handed_on.insert(job);
+    try {
+      co_await update(*plan.update, unit, stop);
+    } catch (...) {
+      handed_on.erase(job);
+      throw;
+    }
+    handed_on.erase(job);
+  }
+  co_await each(loop, plan.marks,
+                [this, &unit, &stop](const UnitPlan::Mark& mark) { return mark_pod(mark, unit, stop); });
+  for (const Volumes::Binding& binding : plan.volumes) co_await volumes.make(binding, stop);
+  for (const ClaimPtr& claim : plan.device_drops) co_await devices.drop(claim, stop);
+  for (const JobId job : plan.layouts) co_await read_layout(job, unit, stop);
+  if (!plan.confirms.empty()) memory[unit].confirmed.clear();
+  for (const JobId job : plan.confirms) {
+    co_await mirror.ask(job, stop);
+    memory[unit].confirmed[job] = loop.now() + kConfirmWithin;
+    controller->add(unit.str());
+  }
+  co_await bind_pods(plan.binds, unit, stop);
+  if (plan.look_soon) mirror.poke();
+}
+
+Task<> Scheduler::Impl::submit(slurm::JobDescription description, Uid unit, std::stop_token stop) {
+  if (!may_act()) co_return;
+  memory[unit].submitting = true;
+  const std::string comment = description.admin_comment.value_or("");
+  slurm::Job job;
+  job.name = description.name.value_or("");
+  job.partition = description.partition.value_or("");
+  try {
+    job.id = co_await slurm.submit_external(std::move(description), stop);
+  } catch (const slurm::Unreachable& error) {
+    submit_failed(unit, error.what(), !error.surely_not_done);
+  } catch (const slurm::Malformed& error) {
+    submit_failed(unit, error.what(), true);
+  } catch (const slurm::Error& error) {
+    submit_failed(unit, error.what(), false);
+  } catch (...) {
+    submit_failed(unit, "the submit was interrupted", true);
+    throw;
+  }
+  memory[unit].submitting = false;
+  controller->add_first(unit.str());
+  if (!job.id) co_return;
+  memory[unit].failures = 0;
+  counters.accepted.add();
+  log::info("job submitted", {{"job", job.id}, {"unit", unit.str()}});
+  job.states.base = slurm::JobState::kPending;
+  job.admin_comment = comment;
+  job.external = true;
+  for (const PodPtr& pod : index->pods(unit)) {
+    events.record(
+        reference_to(*pod), kube::EventType::kNormal, "SlurmJobSubmitted", "Submitting",
+        "Slurm job " + job.id.str() + " submitted" + (job.partition.empty() ? "" : " to partition " + job.partition));
+  }
+  mirror.learn(std::move(job));
+  mirror.poke();
+}
+
+void Scheduler::Impl::submit_failed(const Uid& unit, const std::string& why, bool doubtful) {
+  UnitMemory& mind = memory[unit];
+  mind.failures = std::min(mind.failures + 1, 10u);
+  mind.hold_until = loop.now() + std::min<Duration>(1s * (1u << (mind.failures - 1)), 60s);
+  mind.hold_why = why;
+  mind.submitting = false;
+  if (doubtful) mind.doubt = loop.now();
+  (doubtful ? counters.in_doubt : counters.refused).add();
+  log::limited(log::Level::kWarning, 1s, "job not submitted", {{"unit", unit.str()}, {"why", why}});
+}
+
+Task<> Scheduler::Impl::update(UnitPlan::Update update, Uid unit, std::stop_token stop) {
+  std::string refused;
+  try {
+    co_await slurm.update_job(update.job, std::move(update.description), stop);
+    co_await mirror.ask(update.job, stop);
+  } catch (const slurm::Unreachable&) {
+    throw;  // tried again with back-off; an update may be repeated
+  } catch (const slurm::Error& error) {
+    refused = error.what();
+  }
+  if (refused.empty()) co_return;
+  // The job stays as it was; another change of the request is tried again.
+  memory[unit].update_refused = update.fingerprint;
+  log::warning("job not updated", {{"job", update.job}, {"why", refused}});
+  mirror.poke();
+}
+
+Task<> Scheduler::Impl::cancel_job(UnitPlan::Cancel cancel, Uid unit, std::stop_token stop) {
+  log::info("job cancelled", {{"job", cancel.job}, {"unit", unit.str()}, {"why", cancel.why}});
+  try {
+    co_await slurm.cancel_job(cancel.job, stop);
+  } catch (const slurm::NotFound&) {
+  }
+  for (const PodPtr& pod : index->pods(unit)) {
+    events.record(reference_to(*pod), kube::EventType::kWarning, "SlurmJobCancelled", "Cancelling",
+                  "Slurm job " + cancel.job.str() + " cancelled: " + cancel.why);
+  }
+  co_await mirror.ask(cancel.job, stop);
+  mirror.poke();
+}
+
+Task<> Scheduler::Impl::mark_pod(UnitPlan::Mark mark, Uid unit, std::stop_token stop) {
+  const bool marked = co_await patch_pod(kube, mark.pod, mark_patch(mark.job), {}, stop);
+  if (!marked) co_return;  // the pod has gone; its event is on the way
+  memory[unit].marked[mark.pod->meta.uid] = mark.job;
+  controller->add_first(unit.str());
+}
+
+Task<> Scheduler::Impl::read_layout(JobId job, Uid unit, std::stop_token stop) {
+  std::optional<JobLayout> layout = co_await devices.layout(job, stop);
+  if (!layout) co_return;  // the plan asks again
+  memory[unit].layouts.insert_or_assign(job, std::move(*layout));
+  controller->add_first(unit.str());
+}
+
+// Claims first, and of a gang that starts all of them: whose claim does not stand is not bound.
+Task<> Scheduler::Impl::bind_pods(std::vector<UnitPlan::Bind> binds, Uid unit, std::stop_token stop) {
+  for (const PodPtr& pod : index->pods(unit)) {
+    const Uid& uid = pod->meta.uid;
+    const bool tried = std::ranges::any_of(binds, [&uid](const auto& one) { return one.pod->meta.uid == uid; });
+    if (!tried && wants_node(*pod) && !memory[unit].binding.contains(uid)) devices.forget(uid);
+  }
+  std::set<Uid> unclaimed;
+  co_await each(loop, binds,
+                [this, &unclaimed, &stop](const UnitPlan::Bind& bind) { return claim_devices(bind, unclaimed, stop); });
+  if (!unclaimed.empty()) controller->add_after(unit.str(), 1s);
+  std::set<JobId> incomplete;
+  for (const UnitPlan::Bind& bind : binds) {
+    if (bind.all_or_none && unclaimed.contains(bind.pod->meta.uid)) incomplete.insert(bind.job);
+  }
+  std::erase_if(binds, [&](const UnitPlan::Bind& bind) {
+    return unclaimed.contains(bind.pod->meta.uid) || incomplete.contains(bind.job);
+  });
+  co_await each(loop, binds, [this, &unit, &stop](const UnitPlan::Bind& bind) { return bind_pod(bind, unit, stop); });
+}
+
+Task<> Scheduler::Impl::claim_devices(UnitPlan::Bind bind, std::set<Uid>& unclaimed, std::stop_token stop) {
+  if (!bind.device_claim) co_return;
+  unclaimed.insert(bind.pod->meta.uid);
+  if (!may_act()) co_return;
+  std::string problem = co_await devices.make(bind.pod, std::move(*bind.device_claim), stop);
+  if (problem.empty()) {
+    unclaimed.erase(bind.pod->meta.uid);
+  } else {
+    co_await notes.tell({"ClaimNotReady", std::move(problem), {}, {bind.pod}}, stop);
+  }
+}
+
+Task<> Scheduler::Impl::bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token stop) {
+  if (!may_act()) co_return;
+  const Uid uid = bind.pod->meta.uid;
+  const std::string node = bind.node->meta.key.name;
+  table.usage().assume(bind.pod, node);
+  memory[unit].binding.insert_or_assign(uid, NodeName(node));
+  bool failed = false;
+  try {
+    co_await kube.create_sub(kube::resources::kPods, bind.pod->meta.key, "binding",
+                             binding(*bind.pod, node, bind.restarts), stop);
+  } catch (const kube::NotFound&) {
+    failed = true;
+  } catch (const kube::Conflict& error) {
+    failed = true;
+    log::warning("pod not bound", {{"pod", bind.pod->meta.key}, {"why", error}});
+  } catch (...) {
+    unassume(unit, uid);
+    throw;
+  }
+  if (failed) {
+    unassume(unit, uid);
+    memory[unit].bind_after = loop.now() + 1s;
+    if (bind.device_claim) co_await devices.undo(bind.pod, bind.device_claim->key, stop);
+    controller->add_after(unit.str(), 1s);
+    co_return;
+  }
+  counters.bound.add();
+  log::info("pod bound", {{"pod", bind.pod->meta.key}, {"node", node}, {"job", bind.job}});
+  events.record(
+      reference_to(*bind.pod), kube::EventType::kNormal, "Scheduled", "Binding",
+      "Successfully assigned " + bind.pod->meta.key.str() + " to " + node + " by Slurm job " + bind.job.str());
+}
+
+void Scheduler::Impl::unassume(const Uid& unit, const Uid& pod) {
+  table.usage().forget(pod);
+  memory[unit].binding.erase(pod);
+}
+
+}  // namespace bascule::bridge

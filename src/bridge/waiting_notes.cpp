@@ -1,0 +1,55 @@
+#include "bridge/waiting_notes.hpp"
+
+#include <algorithm>
+
+#include "base/time.hpp"
+#include "bridge/pod_patch.hpp"
+
+namespace bascule::bridge {
+
+namespace {
+
+// How often a detail that keeps changing (the expected start) is written again.
+constexpr Duration kDetailEvery = std::chrono::minutes(5);
+
+json::Object condition_patch(const kube::Pod& pod, const Waiting& waiting, WallTime now) {
+  json::Object condition{{"type", "PodScheduled"},
+                         {"status", "False"},
+                         {"reason", waiting.reason},
+                         {"message", waiting.message + waiting.detail}};
+  if (pod.scheduled.status != "False") condition["lastTransitionTime"] = print_rfc3339(now);
+  return {{"status", json::Object{{"conditions", json::Array{std::move(condition)}}}}};
+}
+
+}  // namespace
+
+Task<> WaitingNotes::tell(Waiting waiting, std::stop_token stop) {
+  for (const PodPtr& pod : waiting.pods) {
+    if (young(*pod)) continue;
+    const kube::Condition& now = pod->scheduled;
+    const bool same = now.status == "False" && now.reason == waiting.reason && now.message.starts_with(waiting.message);
+    const bool same_detail = now.message == waiting.message + waiting.detail;
+    const TimePoint at = kube_.loop().now();
+    const auto [told, first] = told_.try_emplace(pod->meta.uid, TimePoint{});
+    if (same && (same_detail || at - told->second < kDetailEvery)) continue;
+    told->second = at;
+    const bool written =
+        co_await patch_pod(kube_, pod, condition_patch(*pod, waiting, kube_.loop().wall()), "status", stop);
+    if (written && !same) {
+      events_.record(reference_to(*pod), kube::EventType::kWarning, "FailedScheduling", "Scheduling",
+                     waiting.message + waiting.detail);
+    }
+  }
+}
+
+bool WaitingNotes::told_all(const std::vector<Waiting>& all) const {
+  return std::ranges::all_of(all, [this](const Waiting& waiting) {
+    return std::ranges::none_of(waiting.pods, [this](const PodPtr& pod) { return young(*pod); });
+  });
+}
+
+bool WaitingNotes::young(const kube::Pod& pod) const {
+  return kube_.loop().wall() - pod.meta.created < quiet_;
+}
+
+}  // namespace bascule::bridge
