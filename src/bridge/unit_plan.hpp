@@ -159,7 +159,7 @@ struct UnitPlan {
   bool waits_for_nodes = false;           // plan again when nodes change
 };
 
-// May change `memory` only in misfit_since, given_up, doubt (settled), failures (over) and what has been seen back.
+// May change `memory` only in its times (doubt when settled), given_up, failures (over) and what has been seen back.
 UnitPlan plan_unit(const Config& config, const Identity& self, const UnitView& unit, const SlurmView& slurm,
                    NodeView& nodes, UnitMemory& memory, TimePoint now, WallTime wall);
 

@@ -1,0 +1,172 @@
+#include "bridge/unit_planner.hpp"
+
+namespace bascule::bridge {
+
+using namespace std::chrono_literals;
+
+void UnitPlanner::running(HeldJob& held) {
+  const slurm::Job& job = *held.view->job;
+  if (!held.unreadable.empty()) {
+    wake_at(now_ + 5s);
+    return wait(held.pods, "SlurmUnknown",
+                "Slurm job " + job.id.str() + " has a node list that cannot be read: " + held.unreadable);
+  }
+  if (job.nodes.empty()) {
+    wake_at(now_ + 1s);
+    return wait(held.pods, "SlurmStarting", "Slurm job " + job.id.str() + " is RUNNING; waiting for its node list");
+  }
+  if (!knows_layout(held)) return;
+  auto [binds, unready, refused, problem] = seats(held);
+  const std::size_t members = held.members() + placed(&held);
+  if (held.bound == 0 && members < minimum()) problem = "its gang has only " + too_few(members);
+  if (problem.empty()) {
+    memory_.misfit_since.reset();
+  } else {
+    misfit(held, problem, refused);
+    if (held.bound == 0) return;  // all or none
+  }
+  if (wait_for_volumes(held, unready)) bind(held, std::move(binds));
+}
+
+// What becomes of each waiting pod on the host that the job has for it.
+UnitPlanner::Seats UnitPlanner::seats(const HeldJob& held) {
+  const slurm::Job& job = *held.view->job;
+  Seats out;
+  std::vector<DeviceId> taken;
+  std::map<std::string, std::vector<PodPtr>> beside;
+  for (std::size_t i = 0; i < held.pods.size(); ++i) {
+    const std::string& host = held.hosts[i];
+    const kube::Pod& pod = *held.pods[i];
+    const NodePtr node = nodes_.by_slurm_name(host);
+    std::string refusal = node ? nodes_.refusal(pod, *node, beside[host]) : "is not a node of this Kubernetes cluster";
+    std::optional<WantedClaim> device_claim;
+    if (refusal.empty() && needs_claim(pod)) refusal = choose_devices(held, i, *node, taken, device_claim);
+    if (refusal.empty() && !pod.claims.empty() && needs_volumes(pod, *node, out.problem)) {
+      out.unready.push_back(held.pods[i]);
+    } else if (refusal.empty()) {
+      beside[host].push_back(held.pods[i]);
+      out.binds.push_back({held.pods[i], node, job.id, job.restart_count, std::move(device_claim)});
+    } else {
+      out.problem = "node " + host + " " + refusal;
+      out.refused.push_back(host);
+    }
+  }
+  return out;
+}
+
+// True when something of the pod's volumes must be made first. What cannot be had there is a problem of the node.
+bool UnitPlanner::needs_volumes(const kube::Pod& pod, const kube::Node& node, std::string& problem) {
+  Volumes::Binding needs = nodes_.volumes_on(pod, node);
+  if (!needs.problem.empty()) problem = "node " + node.meta.key.name + " " + needs.problem;
+  if (!needs.takes.empty() || !needs.provisions.empty()) plan_.volumes.push_back(needs);
+  return needs.waits || !needs.problem.empty();
+}
+
+// False: nobody of the job is bound yet.
+bool UnitPlanner::wait_for_volumes(const HeldJob& held, const std::vector<PodPtr>& unready) {
+  if (unready.empty()) {
+    memory_.volumes_since.reset();
+    return true;
+  }
+  const slurm::Job& job = *held.view->job;
+  plan_.waits_for_nodes = true;
+  if (!memory_.volumes_since) memory_.volumes_since = now_;
+  const TimePoint patience = *memory_.volumes_since + kVolumePatience;
+  wake_at(std::min(patience, now_ + 30s));
+  if (now_ >= patience && held.bound == 0) {
+    memory_.volumes_since.reset();
+    plan_.cancels.push_back({job.id, "the volumes of its pods were not made"});
+  }
+  wait(unready, "VolumeNotReady", "Slurm job " + job.id.str() + " is RUNNING; the pod's volumes are being made");
+  return held.bound > 0;
+}
+
+bool UnitPlanner::holds_devices(JobId id) const {
+  return std::ranges::any_of(unit_.jobs, [id](const JobView& view) {
+    const slurm::JobStates& states = view.job->states;
+    return view.job->id == id && !states.ended() && states.base != slurm::JobState::kPending;
+  });
+}
+
+// The job that gave the devices is over, or queued again: Slurm may have given them to another pod already.
+void UnitPlanner::drop_device_claims(const std::vector<PodPtr>& waiting) {
+  const DeviceLedger* devices = nodes_.devices();
+  if (devices == nullptr) return;
+  for (const PodPtr& pod : waiting) {
+    const ClaimPtr claim = needs_claim(*pod) ? devices->claim_of(pod->meta.uid) : nullptr;
+    if (!claim || claim->meta.deleted || memory_.binding.contains(pod->meta.uid)) continue;
+    if (!holds_devices(job_of(*claim))) plan_.device_drops.push_back(claim);
+  }
+}
+
+// False: slurmctld must be asked first what the job holds.
+bool UnitPlanner::knows_layout(const HeldJob& held) {
+  const slurm::Job& job = *held.view->job;
+  const auto asks = [](const PodPtr& pod) { return needs_claim(*pod); };
+  if (nodes_.devices() == nullptr || std::ranges::none_of(held.pods, asks)) return true;
+  const auto known = memory_.layouts.find(job.id);
+  if (known != memory_.layouts.end() && known->second.start_time == job.start_time) {
+    memory_.layout_asked.reset();
+    return true;
+  }
+  plan_.layouts.push_back(job.id);
+  wake_at(now_ + 5s);
+  if (!memory_.layout_asked) memory_.layout_asked = now_;
+  if (now_ - *memory_.layout_asked >= 2s) {
+    wait(held.pods, "SlurmStarting", "Slurm job " + job.id.str() + " is RUNNING; waiting for what it holds there");
+  }
+  return false;
+}
+
+// Empty, with the claim and what it takes; else why not.
+std::string UnitPlanner::choose_devices(const HeldJob& held, std::size_t i, const kube::Node& node,
+                                        std::vector<DeviceId>& taken, std::optional<WantedClaim>& claim) {
+  const JobId job = held.view->job->id;
+  const DeviceLedger* devices = nodes_.devices();
+  if (devices == nullptr) return "has no devices for the pod: none are read here";
+  const Placement at{job, node.meta.key.name, held.hosts[i], nodes_.slurm_node(held.hosts[i])};
+  auto wanted = plan_claim(*held.pods[i], at, memory_.layouts.at(job), *devices, taken);
+  if (!wanted) return wanted.error();
+  for (DeviceId& device : wanted->devices()) taken.push_back(std::move(device));
+  claim = std::move(*wanted);
+  return {};
+}
+
+void UnitPlanner::bind(const HeldJob& held, std::vector<UnitPlan::Bind> binds) {
+  const JobId job = held.view->job->id;
+  if (binds.empty()) return;
+  if (memory_.bind_after && now_ < *memory_.bind_after) return wake_at(*memory_.bind_after);
+  const auto asked = memory_.confirmed.find(job);
+  if (now_ - held.view->confirmed_at > kConfirmWithin && (asked == memory_.confirmed.end() || now_ > asked->second)) {
+    plan_.confirms.push_back(job);
+    return;
+  }
+  const auto marked = [&](const UnitPlan::Bind& bind) { return is_marked(bind.pod, job); };
+  if (held.bound == 0 && !std::ranges::all_of(binds, marked)) return;
+  for (UnitPlan::Bind& one : binds) {
+    if (!marked(one)) continue;
+    one.all_or_none = held.bound == 0;
+    plan_.binds.push_back(std::move(one));
+  }
+}
+
+// A job none of whose pods could be bound is given back; of one that has some, only the refused hosts are.
+void UnitPlanner::misfit(const HeldJob& held, const std::string& problem, const std::vector<std::string>& refused) {
+  const slurm::Job& job = *held.view->job;
+  plan_.waits_for_nodes = true;
+  if (!memory_.misfit_since) memory_.misfit_since = now_;
+  const TimePoint patience = *memory_.misfit_since + kMisfitPatience;
+  wake_at(now_ + 1s);
+  if (now_ >= patience) {
+    memory_.misfit_since.reset();
+    if (held.bound == 0) {
+      plan_.cancels.push_back({job.id, problem});
+    } else {
+      for (const std::string& host : refused) memory_.given_up.insert({job.id, host});
+      wake_at(now_);
+    }
+  }
+  wait(held.pods, "NodeRefused", "Slurm job " + job.id.str() + " is RUNNING but the pod cannot start: " + problem);
+}
+
+}  // namespace bascule::bridge

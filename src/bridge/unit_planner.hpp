@@ -1,0 +1,98 @@
+// The inside of plan_unit: one planning step over one unit. unit_plan.cpp has the frame and jobs that wait,
+// unit_submit.cpp pods that no job stands for, unit_bind.cpp jobs that run.
+#pragma once
+
+#include <algorithm>
+
+#include "bridge/unit_jobs.hpp"
+#include "bridge/unit_plan.hpp"
+
+namespace bascule::bridge {
+
+class UnitPlanner final {
+ public:
+  UnitPlanner(const Config& config, const Identity& self, const UnitView& unit, const SlurmView& slurm, NodeView& nodes,
+              UnitMemory& memory, TimePoint now, WallTime wall)
+      : config_(config),
+        self_(self),
+        unit_(unit),
+        slurm_(slurm),
+        nodes_(nodes),
+        memory_(memory),
+        now_(now),
+        wall_(wall) {}
+
+  UnitPlan run();
+
+ private:
+  void wait(const std::vector<PodPtr>& pods, std::string reason, std::string message) {
+    plan_.waiting.push_back({std::move(reason), std::move(message), {}, pods});
+  }
+  void wake_at(TimePoint when) { plan_.wake = plan_.wake ? std::min(*plan_.wake, when) : when; }
+
+  // unit_plan.cpp
+  std::uint32_t minimum() const { return unit_.root && unit_.root->gang ? unit_.root->gang->minimum : 1; }
+  std::size_t done() const;
+  std::size_t placed(const HeldJob* except = nullptr) const;
+
+  void cancel_surplus();
+  void with_job(HeldJob& held);
+  void mark(const PodPtr& pod, JobId job);
+  bool is_marked(const PodPtr& pod, JobId job) const;
+  void pending(HeldJob& held);
+  bool can_update() const {
+    return unit_.root && slurm_.reachable && slurm_.nodes_synced && !memory_.submitting && !plan_.update &&
+           (!memory_.hold_until || now_ >= *memory_.hold_until);
+  }
+  static bool differs(const JobRecord& known, const JobRecord& wanted) {
+    return wanted.spec != known.spec || wanted.uids != known.uids;
+  }
+
+  // unit_submit.cpp
+  struct Wanted {
+    slurm::JobDescription description;  // with the record in its comment
+    JobRecord record;
+  };
+  void without_job(const std::vector<PodPtr>& pods);
+  bool inherit(const std::vector<PodPtr>& pods);
+  bool doubt_settled(const std::vector<PodPtr>& pods);
+  bool gang_allows(const std::vector<PodPtr>& pods, std::size_t members);
+  std::string group_name() const { return unit_.root->kind + " " + unit_.root->key.str(); }
+  std::string too_few(std::size_t members) const {
+    return std::to_string(members) + " of the " + std::to_string(minimum()) + " pods that must start together";
+  }
+  bool ended_lately(const std::vector<PodPtr>& pods);
+  std::expected<Wanted, Waiting> describe(std::vector<PodPtr> pods, std::size_t elsewhere);
+
+  // unit_bind.cpp
+  struct Seats {
+    std::vector<UnitPlan::Bind> binds;
+    std::vector<PodPtr> unready;       // that wait for volumes
+    std::vector<std::string> refused;  // hosts
+    std::string problem;               // the last one's
+  };
+  void running(HeldJob& held);
+  Seats seats(const HeldJob& held);
+  bool needs_volumes(const kube::Pod& pod, const kube::Node& node, std::string& problem);
+  bool wait_for_volumes(const HeldJob& held, const std::vector<PodPtr>& unready);
+  bool holds_devices(JobId id) const;
+  void drop_device_claims(const std::vector<PodPtr>& waiting);
+  bool knows_layout(const HeldJob& held);
+  std::string choose_devices(const HeldJob& held, std::size_t i, const kube::Node& node, std::vector<DeviceId>& taken,
+                             std::optional<WantedClaim>& claim);
+  void bind(const HeldJob& held, std::vector<UnitPlan::Bind> binds);
+  void misfit(const HeldJob& held, const std::string& problem, const std::vector<std::string>& refused);
+
+  const Config& config_;
+  const Identity& self_;
+  const UnitView& unit_;
+  const SlurmView& slurm_;
+  NodeView& nodes_;
+  UnitMemory& memory_;
+  TimePoint now_;
+  WallTime wall_;
+  UnitJobs jobs_;
+  UnitPlan plan_;
+};
+
+}  // namespace bascule::bridge

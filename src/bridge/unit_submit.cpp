@@ -1,0 +1,159 @@
+#include "bridge/names.hpp"
+#include "bridge/unit_planner.hpp"
+#include "slurm/encode.hpp"
+
+namespace bascule::bridge {
+
+using namespace std::chrono_literals;
+
+void UnitPlanner::without_job(const std::vector<PodPtr>& pods) {
+  if (memory_.submitting) return wait(pods, "Submitting", "a job is being submitted to Slurm");
+  if (memory_.doubt && !doubt_settled(pods)) return;
+  if (!slurm_.reachable || !slurm_.nodes_synced) wake_at(now_ + 1s);
+  if (!slurm_.reachable) return wait(pods, "SlurmUnreachable", "Slurm does not answer: " + slurm_.why);
+  if (unit_.labelled == slurm::Knowledge::kUnknown) {
+    wake_at(now_ + 5s);
+    plan_.look_soon = true;
+    return wait(pods, "SlurmUnknown", "the state of the Slurm job named by the pod's label is not known yet");
+  }
+  if (unit_.labelled == slurm::Knowledge::kPresent) {
+    wake_at(now_ + 30s);
+    return wait(pods, "ForeignJob",
+                "the Slurm job named by the pod's label belongs to something else; remove the label " +
+                    std::string(names::kSlurmJobId) + " to submit a new one");
+  }
+  if (!slurm_.nodes_synced) return wait(pods, "SlurmUnknown", "waiting for the first node table from Slurm");
+  if (!unit_.root) {
+    wake_at(now_ + 500ms);
+    return wait(pods, "OwnerUnknown", unit_.root_problem);
+  }
+  if (inherit(pods)) return;
+  if (!gang_allows(pods, pods.size() + placed())) return;
+  if (memory_.hold_until && now_ < *memory_.hold_until) {
+    wake_at(*memory_.hold_until);
+    return wait(pods, "SlurmRefused", memory_.hold_why);
+  }
+  if (ended_lately(pods)) return;
+  auto wanted = describe(pods, placed());
+  if (wanted) {
+    plan_.submit = std::move(wanted->description);
+  } else {
+    plan_.waits_for_nodes = true;
+    plan_.waiting.push_back(std::move(wanted.error()));
+  }
+}
+
+// A job that Slurm requeued has lost its pod, not its place in the queue: the pod made instead takes it over.
+bool UnitPlanner::inherit(const std::vector<PodPtr>& pods) {
+  if (!unit_.inherits || pods.size() != 1 || unit_.root->gang) return false;
+  const JobView& from = *unit_.inherits;
+  JobRecord record = from.record;
+  record.unit = unit_.uid;
+  record.pods = {pods.front()->meta.key};
+  record.uids = {pods.front()->meta.uid};
+  slurm::JobDescription change;
+  change.admin_comment = print_record(record);
+  std::string mark = fingerprint(*change.admin_comment);
+  if (mark == memory_.update_refused) return false;
+  plan_.update = UnitPlan::Update{from.job->id, std::move(change), std::move(mark)};
+  wait(pods, "Unschedulable",
+       "Slurm job " + from.job->id.str() + ", which was requeued, goes to this pod in place of the one it stopped");
+  return true;
+}
+
+// True when it is now sure that the doubtful submit left no job.
+bool UnitPlanner::doubt_settled(const std::vector<PodPtr>& pods) {
+  if (slurm_.full_as_of >= *memory_.doubt + kDoubtSettles) {
+    memory_.doubt.reset();
+    return true;
+  }
+  const TimePoint sure = *memory_.doubt + kDoubtSettles;
+  plan_.look_soon = now_ >= sure;
+  wake_at(std::max(sure, now_ + 1s));
+  wait(pods, "SubmitInDoubt",
+       "Slurm did not answer the submit; looking whether the job exists before another is submitted");
+  return false;
+}
+
+bool UnitPlanner::gang_allows(const std::vector<PodPtr>& pods, std::size_t members) {
+  if (!unit_.root->gang) return true;
+  if (!unit_.root->gang->closed.empty()) {
+    wake_at(now_ + 30s);
+    wait(pods, "GangClosed", group_name() + " " + unit_.root->gang->closed);
+    return false;
+  }
+  if (members >= minimum()) return true;
+  wait(pods, "InsufficientPods", group_name() + " has " + too_few(members));
+  return false;
+}
+
+// After a job of these pods has ended without their having run, the next one waits a little longer each time.
+bool UnitPlanner::ended_lately(const std::vector<PodPtr>& pods) {
+  const slurm::Job* last = nullptr;
+  int count = 0;
+  for (const JobView& view : unit_.jobs) {
+    const auto named = [&view](const PodPtr& pod) { return std::ranges::count(view.record.uids, pod->meta.uid) > 0; };
+    if (!view.job->states.ended() || std::ranges::none_of(pods, named)) continue;
+    ++count;
+    if (last == nullptr || view.job->end_time >= last->end_time) last = view.job.get();
+  }
+  if (last == nullptr || last->end_time == 0) return false;
+  const auto pause = std::chrono::seconds(std::min(60, 2 << std::min(count - 1, 5)));
+  const WallTime ready = WallTime(std::chrono::seconds(last->end_time)) + pause;
+  // An end in the far future (clocks that differ) must not hold the pod for ever.
+  const Duration left = std::min<Duration>(ready - wall_, pause);
+  if (left <= Duration::zero()) return false;
+  wake_at(now_ + left);
+  wait(pods, "SlurmJobEnded",
+       "Slurm job " + last->id.str() + " ended (" + slurm::print(last->states) +
+           ") before the pod could run; a new one will be submitted");
+  return true;
+}
+
+// One job for `pods`, with node lists and record, or why there is none. `elsewhere`: members of the gang that have
+// their nodes already.
+std::expected<UnitPlanner::Wanted, Waiting> UnitPlanner::describe(std::vector<PodPtr> pods, std::size_t elsewhere) {
+  auto description = describe_job(config_, *unit_.root, pods);
+  if (!description) {
+    std::string all;
+    for (const std::string& fault : description.error().faults) all += (all.empty() ? "" : "; ") + fault;
+    return std::unexpected(Waiting{"InvalidRequest", std::move(all), {}, pods});
+  }
+  const std::size_t needed =
+      unit_.root->gang ? std::min(pods.size(), minimum() > elsewhere ? minimum() - elsewhere : 1) : pods.size();
+  for (const PodPtr& pod : pods) {
+    if (std::string problem = nodes_.volume_problem(*pod); !problem.empty()) {
+      return std::unexpected(Waiting{"VolumeNotReady", "pod " + pod->meta.key.str() + ": " + problem, {}, pods});
+    }
+  }
+  // Slurm takes a range of nodes but one number of tasks: those that must start together, the rest by jobs of their
+  // own, as many as get room.
+  const bool packed = description->tasks.has_value();
+  if (packed && needed < pods.size()) {
+    pods.resize(needed);
+    description->tasks = static_cast<std::uint32_t>(needed);
+    description->nodes = slurm::NodeCount{1, *description->tasks};
+  }
+  const Candidates& candidates = nodes_.candidates(pods, description->partition.value_or(""));
+  if (candidates.usable < (packed ? 1 : needed)) {
+    return std::unexpected(
+        Waiting{"Unschedulable", "no node that Slurm may use fits the pod: " + candidates.why_none, {}, pods});
+  }
+  if (needed < pods.size()) {
+    description->nodes = {static_cast<std::uint32_t>(needed), static_cast<std::uint32_t>(pods.size())};
+  }
+  if (!candidates.excluded.empty()) description->excluded_nodes = std::vector{candidates.excluded};
+  JobRecord record{self_.bridge, self_.cluster, unit_.uid, fingerprint(slurm::encode_update(*description)), {},
+                   {},           false};
+  for (const PodPtr& pod : pods) {
+    record.pods.push_back(pod->meta.key);
+    record.uids.push_back(pod->meta.uid);
+  }
+  if (packed) record.cpus = description->cpus_per_task.value_or(1);
+  const kube::OwnerReference* owner = pods.front()->meta.controller();
+  if (!unit_.root->gang && owner != nullptr) record.owner = owner->uid;
+  description->admin_comment = print_record(record);
+  return Wanted{std::move(*description), std::move(record)};
+}
+
+}  // namespace bascule::bridge
