@@ -11,7 +11,8 @@ BRIDGE = ROOT / "src/bridge"
 PAGES = sorted(p for p in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "deploy/charts").glob("*/README.md")])
 EXAMPLES = sorted((ROOT / "docs/examples").glob("*.yaml"))
 # Where reasons of conditions and events are made.
-SOURCES = ["unit_plan.cpp", "scheduler.cpp", "pod_plan.cpp", "pod_sync.cpp", "node_plan.cpp", "node_sync.cpp", "node_condition.cpp", "group_status.cpp"]
+PLAN = ["unit_plan.cpp", "unit_submit.cpp", "unit_bind.cpp", "scheduler_act.cpp"]
+SOURCES = [*PLAN, "scheduler.cpp", "waiting_notes.cpp", "pod_plan.cpp", "pod_sync.cpp", "node_plan.cpp", "node_sync.cpp", "node_condition.cpp", "group_status.cpp"]
 # Words of the same form there that are no reasons: kinds and fields of objects, an event's action, Slurm's words.
 OTHERS = {"Node", "Pod", "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "DisruptionTarget", "PodGroup", "LeaderWorkerSet", "Binding", "PodScheduled", "PodGroupScheduled", "SlurmReady", "NoExecute", "Failed", "Succeeded", "True", "False", "None",
           "Submitting", "Cancelling", "Scheduling", "Watching", "Deleting", "Syncing", "DRAIN", "UNDRAIN"}
@@ -47,8 +48,8 @@ def test_every_wait_has_a_row():
     """Each reason that the scheduler tells pods is the first cell of a row of the first table."""
     table = PAGE.split("## Reasons of the condition PodScheduled")[1].split("###")[0]
     rows = set(re.findall(r"^\| `(\w+)`", table, re.M))
-    source = text_of(BRIDGE / "unit_plan.cpp")
-    told = set(re.findall(r'wait\([\w.]+, "(\w+)"', source)) | set(re.findall(r'(?:Waiting|return) ?\{"(\w+)"', source)) - {"SlurmJob"}
+    source = "".join(text_of(BRIDGE / name) for name in PLAN)
+    told = set(re.findall(r'wait\([\w.]+, "(\w+)"', source)) | set(re.findall(r'(?:Waiting|return|tell\() ?\{"(\w+)"', source)) - {"SlurmJob"}
     assert len(told) >= 12
     assert told - rows - {"SlurmJob"} == set()
 

@@ -136,7 +136,7 @@ def test_alerts_are_whole():
 def test_alerts_name_reasons_that_exist():
     (rule,) = [r for r in rules() if r["alert"] == "BasculePodsWaitOnFault"]
     reasons = re.search(r'reason=~"([^"]+)"', rule["expr"])[1].split("|")
-    source = (ROOT / "src/bridge/unit_plan.cpp").read_text()
+    source = "".join((ROOT / "src/bridge" / name).read_text() for name in ("unit_plan.cpp", "unit_submit.cpp", "unit_bind.cpp"))
     assert [r for r in reasons if f'"{r}"' not in source] == []
 
 
