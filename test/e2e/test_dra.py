@@ -39,7 +39,7 @@ def gpus(bascule, cluster, slurm):
             api.delete_cluster_custom_object("resource.k8s.io", "v1", kind, body["metadata"]["name"])
         except ApiException as e:
             assert e.status == 404
-    eventually(lambda: CLASS not in gres(slurm, node), 60, "Slurm counts no GPUs there any more")
+    eventually(lambda: CLASS not in gres(slurm, node), "Slurm counts no GPUs there any more")
 
 
 def asking(name, count):
@@ -64,11 +64,11 @@ def held(api):
 
 def test_pods_get_claims_for_the_devices_that_slurm_gave(gpus, kube, slurm):
     node, api = gpus
-    eventually(lambda: f"gpu:{CLASS}:4" in gres(slurm, node), 60, "Slurm counts four GPUs")
+    eventually(lambda: f"gpu:{CLASS}:4" in gres(slurm, node), "Slurm counts four GPUs")
     for name, count in (("two", 2), ("one", 1)):
         kube.apply(asking(name, count))
     for name in ("two", "one"):
-        eventually(lambda: kube.pod(name).spec.node_name == node, 30, f"pod {name} is bound")
+        eventually(lambda: kube.pod(name).spec.node_name == node, f"pod {name} is bound")
     made = {c["metadata"]["ownerReferences"][0]["name"]: c for c in claims(api)}
     for name, count in (("two", 2), ("one", 1)):
         results = made[name]["status"]["allocation"]["devices"]["results"]
@@ -79,11 +79,11 @@ def test_pods_get_claims_for_the_devices_that_slurm_gave(gpus, kube, slurm):
     assert len(set(held(api))) == 3, held(api)
     for name in ("two", "one"):
         kube.delete("Pod", name)
-    eventually(lambda: not claims(api), 60, "the claims are gone with their pods")
+    eventually(lambda: not claims(api), "the claims are gone with their pods")
 
 
 def test_more_devices_than_a_node_has_are_not_submitted(gpus, kube, slurm):
     _, api = gpus
     kube.apply(asking("five", 5))
-    eventually(lambda: any(f"too few devices of class {CLASS}" in said for said in kube.said_about(kube.pod("five"))), 30, "the pod says why")
+    eventually(lambda: any(f"too few devices of class {CLASS}" in said for said in kube.said_about(kube.pod("five"))), "the pod says why")
     assert not kube.job_id(kube.pod("five")) and not claims(api)
