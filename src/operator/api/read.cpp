@@ -170,11 +170,11 @@ std::string_view to_string(UpdateType type) noexcept {
   return word_of<UpdateType>(type, kUpdates);
 }
 
-Controller read_controller(const json::Value& value) {
-  const Fields object("Controller", value);
-  const Fields spec = object.at("spec");
+Controller read_controller(const json::Value& object) {
+  const Fields fields("Controller", object);
+  const Fields spec = fields.at("spec");
   Controller result;
-  result.meta = read_meta(object);
+  result.meta = read_meta(fields);
   result.cluster_name = spec.text("clusterName");
   if (result.cluster_name.empty()) result.cluster_name = fmt::format("{}_{}", result.meta.ns, result.meta.name);
   result.keys = read_keys(spec);
@@ -199,15 +199,15 @@ Controller read_controller(const json::Value& value) {
   result.persistence = read_persistence(spec);
   result.service = read_service(spec);
   result.metrics = read_metrics(spec);
-  result.status = object.object("status");
+  result.status = fields.object("status");
   return result;
 }
 
-Accounting read_accounting(const json::Value& value) {
-  const Fields object("Accounting", value);
-  const Fields spec = object.at("spec");
+Accounting read_accounting(const json::Value& object) {
+  const Fields fields("Accounting", object);
+  const Fields spec = fields.at("spec");
   Accounting result;
-  result.meta = read_meta(object);
+  result.meta = read_meta(fields);
   result.keys = read_keys(spec);
   result.external = spec.flag("external", false);
   result.external_config = read_external(spec);
@@ -221,29 +221,29 @@ Accounting read_accounting(const json::Value& value) {
   result.storage.password = storage.key_ref("passwordKeyRef");
   result.extra_conf = spec.text("extraConf");
   result.service = read_service(spec);
-  result.status = object.object("status");
+  result.status = fields.object("status");
   return result;
 }
 
-RestApi read_restapi(const json::Value& value) {
-  const Fields object("RestApi", value);
-  const Fields spec = object.at("spec");
+RestApi read_restapi(const json::Value& object) {
+  const Fields fields("RestApi", object);
+  const Fields spec = fields.at("spec");
   RestApi result;
-  result.meta = read_meta(object);
+  result.meta = read_meta(fields);
   result.controller = spec.name("controllerRef");
   result.replicas = spec.number("replicas", 1);
   result.slurmrestd = spec.object("slurmrestd");
   result.pod_template = read_template(spec);
   result.service = read_service(spec);
-  result.status = object.object("status");
+  result.status = fields.object("status");
   return result;
 }
 
-LoginSet read_loginset(const json::Value& value) {
-  const Fields object("LoginSet", value);
-  const Fields spec = object.at("spec");
+LoginSet read_loginset(const json::Value& object) {
+  const Fields fields("LoginSet", object);
+  const Fields spec = fields.at("spec");
   LoginSet result;
-  result.meta = read_meta(object);
+  result.meta = read_meta(fields);
   result.controller = spec.name("controllerRef");
   result.replicas = spec.number("replicas", 1);
   result.login = spec.object("login");
@@ -254,15 +254,15 @@ LoginSet read_loginset(const json::Value& value) {
   result.sssd = spec.key_ref("sssdConfRef");
   result.strategy = spec.object("strategy");
   result.service = read_service(spec);
-  result.status = object.object("status");
+  result.status = fields.object("status");
   return result;
 }
 
-NodeSet read_nodeset(const json::Value& value) {
-  const Fields object("NodeSet", value);
-  const Fields spec = object.at("spec");
+NodeSet read_nodeset(const json::Value& object) {
+  const Fields fields("NodeSet", object);
+  const Fields spec = fields.at("spec");
   NodeSet result;
-  result.meta = read_meta(object);
+  result.meta = read_meta(fields);
   result.controller = spec.name("controllerRef");
   result.replicas = spec.number("replicas", 1);
   result.scaling_mode = choice<ScalingMode>(spec, "scalingMode", kModes);
@@ -287,16 +287,16 @@ NodeSet read_nodeset(const json::Value& value) {
   result.protect = spec.flag("workloadDisruptionProtection", true);
   result.prune = choice<Prune>(spec, "pruneSlurmNodeRecords", kPrunes);
   result.oversubscribe_node = spec.flag("oversubscribeNode", false);
-  result.spec = object.object("spec");
-  result.status = object.object("status");
+  result.spec = fields.object("spec");
+  result.status = fields.object("status");
   return result;
 }
 
-Token read_token(const json::Value& value) {
-  const Fields object("Token", value);
-  const Fields spec = object.at("spec");
+Token read_token(const json::Value& object) {
+  const Fields fields("Token", object);
+  const Fields spec = fields.at("spec");
   Token result;
-  result.meta = read_meta(object);
+  result.meta = read_meta(fields);
   result.jwt_key = effective_jwt_key(spec);
   result.username = spec.text("username", "nobody");
   if (result.username.empty()) result.username = "nobody";
@@ -306,7 +306,7 @@ Token read_token(const json::Value& value) {
   result.secret = spec.key_ref("secretRef");
   if (result.secret.name.empty()) result.secret.name = token_secret(result.meta.name, result.username);
   if (result.secret.key.empty()) result.secret.key = std::string(names::kTokenKey);
-  result.status = object.object("status");
+  result.status = fields.object("status");
   return result;
 }
 

@@ -17,7 +17,7 @@ namespace bascule::op {
 
 namespace {
 
-constexpr std::size_t kMaxToken = 16 * 1024;
+constexpr std::size_t kMaxToken = std::size_t{16} * 1024;
 constexpr std::string_view kHead = R"({"alg":"HS256","typ":"JWT"})";
 
 std::string base64url(std::string_view bytes) {

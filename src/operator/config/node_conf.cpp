@@ -51,14 +51,14 @@ std::vector<std::string> features_of(const NodeSet& set, const std::vector<NodeO
 
 }  // namespace
 
-std::expected<std::vector<NodeOption>, std::string> parse_node_options(std::string_view text) {
+std::expected<std::vector<NodeOption>, std::string> parse_node_options(std::string_view extra_conf) {
   constexpr std::string_view kSpace = " \t\r\n\v\f";
   std::vector<NodeOption> options;
   while (true) {
-    text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));
-    if (text.empty()) return options;
-    const std::string_view word = text.substr(0, text.find_first_of(kSpace));
-    text.remove_prefix(word.size());
+    extra_conf.remove_prefix(std::min(extra_conf.find_first_not_of(kSpace), extra_conf.size()));
+    if (extra_conf.empty()) return options;
+    const std::string_view word = extra_conf.substr(0, extra_conf.find_first_of(kSpace));
+    extra_conf.remove_prefix(word.size());
     const std::size_t equals = word.find('=');
     if (equals == std::string_view::npos || equals == 0) {
       return std::unexpected(

@@ -30,12 +30,12 @@ std::string authorized_keys(std::string_view keys) {
   return Text().heading("SLINKY").raw(keys).str();
 }
 
-std::string cluster_domain(std::string_view text) {
+std::string cluster_domain(std::string_view resolv_conf) {
   constexpr std::string_view kBlank = " \t\r";
   constexpr std::string_view kPrefix = "svc.";
-  while (!text.empty()) {
-    std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
+  while (!resolv_conf.empty()) {
+    std::string_view line = resolv_conf.substr(0, resolv_conf.find('\n'));
+    resolv_conf.remove_prefix(std::min(line.size() + 1, resolv_conf.size()));
     if (!line.starts_with("search")) continue;
     while (!line.empty()) {
       const std::string_view word = line.substr(0, line.find_first_of(kBlank));

@@ -67,7 +67,7 @@ class Performer final {
 
   Task<Performed> make(const kube::Resource& resource, json::Value object, std::stop_token stop);
   // slurmctld's word on the node at this moment; nullopt: it has no such node.
-  Task<std::optional<SlurmNodeView>> look(std::string node, std::stop_token stop);
+  Task<std::optional<SlurmNodeView>> look(std::string name, std::stop_token stop);
   Task<bool> still_ours(std::stop_token stop);
   NamespacedName key(std::string name) const { return {parts_.set.meta.ns, std::move(name)}; }
   json::Object owner() const;
