@@ -26,7 +26,8 @@ void check_one(const Quantity& a) {
   if (!exponent && text.size() <= Quantity::kMaxText) require(again.has_value());
   if (again && readable) {
     require(*again == a);
-    require(again->str() == text);
+    // 2000 bytes have no binary suffix; read back they are decimal, 2k.
+    require(again->format() != a.format() || again->str() == text);
   }
   const Quantity zero;
   require((a <=> zero) == (a.sign() <=> 0));
