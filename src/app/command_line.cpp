@@ -86,7 +86,7 @@ CLI::App& operator_command(CLI::App& app, const std::string& name, const std::st
             "kubeconfig file; default KUBECONFIG, the pod's service account, ~/.kube/config");
   command.add_option("--metrics-addr", o.serve.metrics_address, "HOST:PORT of /metrics, 0 for none")
       ->capture_default_str();
-  command.add_flag("--metrics-secure,!--no-metrics-secure", o.metrics_secure,
+  command.add_flag("--metrics-secure,!--no-metrics-secure", o.serve.metrics_secure,
                    "metrics over HTTPS, for those who may get /metrics");
   command.add_option("--health-addr", o.serve.health_address, "HOST:PORT of /healthz and /readyz")
       ->capture_default_str();

@@ -71,10 +71,6 @@ Task<op::StringMap> make_host_keys(net::IoLoop& loop) {
 void check_flags(const OperatorFlags& flags) {
   parse_address(flags.serve.metrics_address, "--metrics-addr");
   parse_address(flags.serve.health_address, "--health-addr");
-  if (flags.metrics_secure && flags.serve.metrics_address != "0") {
-    throw UsageError(
-        "--metrics-secure: metrics are served over plain HTTP only; leave it out, or set --metrics-addr=0");
-  }
 }
 
 op::reconcile::OperatorOptions options_of(const OperatorFlags& flags, Process& process) {

@@ -18,6 +18,7 @@ struct ServeOptions {
   std::string health_address = ":8081";
   std::string log_level = "info";  // debug, info, error, or zap's verbosity
   std::string log_format = "json";
+  bool metrics_secure = false;  // metrics over TLS, for those who may get /metrics
   bool leader_elect = false;
   std::string lease_namespace;  // empty: that of the pod, or of the kubeconfig's context
   unsigned node_workers = 8;
@@ -29,7 +30,6 @@ struct ServeOptions {
 // `serve` holds what the operator has in common with the processes of the bridge.
 struct OperatorFlags {
   ServeOptions serve;
-  bool metrics_secure = false;
   bool http2 = false;
   bool profile = false;
   std::string profile_address = "localhost:6060";

@@ -8,7 +8,9 @@
 
 #include "base/log.hpp"
 #include "kube/lease.hpp"
+#include "net/self_signed.hpp"
 #include "runtime/client_metrics.hpp"
+#include "runtime/guarded.hpp"
 #include "runtime/process_metrics.hpp"
 
 namespace bascule::app {
@@ -168,8 +170,15 @@ Task<> Process::main(std::string lease, bool elect, std::vector<runtime::NamedCh
   ready.push_back({"process", [&parts] { return parts.unready(); }});
   add_server(parts, "health server", parse_address(options_.health_address, "--health-probe-bind-address"),
              runtime::health_handler({}, std::move(ready)));
-  add_server(parts, "metrics server", parse_address(options_.metrics_address, "--metrics-bind-address"),
-             runtime::metrics_handler(metrics_));
+  auto metrics_address = parse_address(options_.metrics_address, "--metrics-bind-address");
+  net::Handler metrics = runtime::metrics_handler(metrics_);
+  if (options_.metrics_secure && metrics_address) {
+    net::SelfSigned made = net::make_self_signed("localhost", loop_.wall());
+    metrics_address->certificate.text = std::move(made.certificate);
+    metrics_address->key.text = std::move(made.key);
+    metrics = runtime::guarded(kube(), std::move(metrics));
+  }
+  add_server(parts, "metrics server", std::move(metrics_address), std::move(metrics));
   if (elect) add_lease(parts, lease);
   parts.add({.name = name_, .run = std::move(work)});
   co_await parts.run(stop_.get_token());

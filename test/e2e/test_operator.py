@@ -18,6 +18,7 @@ from waiting import always, eventually
 NS = "slurm"
 GROUP = ("slinky.slurm.net", "v1beta1", NS)
 CPU, BATCH = "slurm-worker-cpu", "slurm-worker-batch"
+BINARY = os.environ.get("BASCULE_BINARY", str(ROOT / "build/release/bascule"))
 OPERATOR_REASON = "slurm-operator:"
 
 
@@ -36,10 +37,20 @@ class SlurmCluster:
         return run("ssh", "-i", STATE / "login-key", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes",
                    "-o", "ConnectTimeout=5", f"root@{address}", *command)
 
-    def kill_operator(self):
-        """SIGKILL to the process in the operator's pod; kubelet starts it again."""
-        pods = self.kube.core.list_namespaced_pod("slinky", label_selector="app.kubernetes.io/name=slurm-operator").items
-        uids = [p.metadata.uid for p in pods]
+    def operators(self):
+        return self.kube.core.list_namespaced_pod("slinky", label_selector="app.kubernetes.io/name=slurm-operator").items
+
+    def leader(self):
+        """Name of the operator's pod that holds the lease."""
+        return (self.kube.coordination.read_namespaced_lease("slurm-operator", "slinky").spec.holder_identity or "").rsplit("_", 1)[0]
+
+    def explain(self, what):
+        """What `bascule explain` says, as a user outside the cluster."""
+        return json.loads(run(BINARY, "explain", what, "-n", NS, "-o", "json"))
+
+    def kill_operator(self, name=None):
+        """SIGKILL to the process in the operator's pod (of that name); kubelet starts it again."""
+        uids = [p.metadata.uid for p in self.operators() if name in (None, p.metadata.name)]
         killed = 0
         for process in pathlib.Path("/proc").glob("[0-9]*"):
             try:
@@ -158,6 +169,23 @@ def test_scale_out_and_in_under_load(hpc):
         assert found[j]["restart_cnt"] == 0, f"job {j} was started {found[j]['restart_cnt'] + 1} times"
 
 
+def test_explain_says_which_worker_waits_for_which_job(hpc):
+    jobs = [hpc.sbatch("sleep 250", "-p", "cpu", "-N1", "--exclusive") for _ in range(2)]
+    eventually(lambda: all(hpc.state(j) == "RUNNING" for j in jobs), "each worker has a job", every=0.5)
+    hpc.scale(CPU, 1)
+
+    def explained():
+        said = hpc.explain(f"nodeset/{CPU}")
+        draining = [p["slurmNode"] for p in said["pods"] if p["state"] == "draining" and p["since"]]
+        assert len(draining) == 1, said
+        assert any(f"jobs run on Slurm node {draining[0]} (" in wait for wait in said["waits"]), said
+        return True
+
+    eventually(explained, "one worker drains, and its job is named", every=0.5)
+    ready = eventually(lambda: hpc.explain("controller/slurm"), "the Controller is explained")
+    assert {"NodeSet " + CPU, "RestApi slurm"} <= {n["object"] for n in ready["neighbours"]}, ready
+
+
 def test_rolling_update_under_load(hpc):
     """The template changes while jobs flow: every worker is replaced, no job is lost or started twice."""
     jobs = [hpc.sbatch("sleep 6", "-p", "cpu", "-N1", "--exclusive") for _ in range(6)]
@@ -182,6 +210,53 @@ def test_the_operator_is_killed_while_workers_come_and_go(hpc):
     eventually(lambda: hpc.settled(cpu=3), "three workers cpu serve", within=150, every=0.5)
     eventually(lambda: hpc.state(job) == "COMPLETED", "the job is done", every=0.5)
     assert hpc.jobs()[job]["restart_cnt"] == 0
+
+
+def test_another_operator_takes_over_when_the_leader_is_killed(hpc):
+    """Two replicas: the one that leads dies while workers come and go, the other does its work; no job is lost."""
+
+    def replicas(count):
+        hpc.kube.apps.patch_namespaced_deployment_scale("slurm-operator", "slinky", {"spec": {"replicas": count}})
+        eventually(lambda: len(hpc.operators()) == count and all(c.ready for p in hpc.operators() for c in p.status.container_statuses or []),
+                   f"{count} operators are ready", every=0.5)
+
+    job = hpc.sbatch("sleep 20", "-p", "cpu", "-N2", "--exclusive")
+    eventually(lambda: hpc.state(job) == "RUNNING", "the job runs", every=0.5)
+    replicas(2)
+    try:
+        leader = eventually(hpc.leader, "somebody leads", every=0.5)
+        assert leader in [p.metadata.name for p in hpc.operators()], leader
+        hpc.scale(CPU, 3)
+        assert hpc.kill_operator(leader) == 1, "the leader was not there to be killed"
+        hpc.kube.core.delete_namespaced_pod(leader, "slinky", grace_period_seconds=0)
+        eventually(lambda: hpc.leader() != leader, "another operator leads", every=0.5)
+        eventually(lambda: hpc.settled(cpu=3), "the third worker serves", every=0.5)
+        hpc.scale(CPU, 1)
+        eventually(lambda: hpc.settled(cpu=1), "one worker cpu is left", every=0.5)
+        eventually(lambda: hpc.state(job) == "COMPLETED", "the job is done", every=0.5)
+        assert hpc.jobs()[job]["restart_cnt"] == 0
+    finally:
+        replicas(1)
+
+
+def test_kubectl_scales_a_nodeset(hpc):
+    """What autoscalers use: the scale subresource, with the selector of the pods."""
+    run(DEVCLUSTER, "run", "kubectl", "-n", NS, "scale", "nodeset", CPU, "--replicas=3")
+    eventually(lambda: hpc.settled(cpu=3), "three workers cpu serve", every=0.5)
+    scale = hpc.custom.get_namespaced_custom_object_scale(*GROUP, "nodesets", CPU)
+    assert scale["spec"]["replicas"] == scale["status"]["replicas"] == 3, scale
+    selected = hpc.kube.core.list_namespaced_pod(NS, label_selector=scale["status"]["selector"]).items
+    assert len(selected) == 3, scale
+
+
+def test_a_horizontal_pod_autoscaler_scales_a_nodeset(hpc):
+    """The example's autoscaler keeps its minimum, for which it needs no metric."""
+    example = ROOT / "docs/examples/operator/hpa.yaml"
+    run(DEVCLUSTER, "run", "kubectl", "apply", "-f", example)
+    try:
+        eventually(lambda: hpc.settled(cpu=3), "three workers cpu serve", every=0.5)
+    finally:
+        run(DEVCLUSTER, "run", "kubectl", "delete", "-f", example)
 
 
 def test_a_killed_worker_comes_back(hpc):

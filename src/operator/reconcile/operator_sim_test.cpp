@@ -304,6 +304,19 @@ TEST(OperatorSim, TheSlurmctldThatServesIsLabelledAtOnceAndFoundByAWatch) {
   EXPECT_EQ(w.api.calls("get", "pods"), 0u);
 }
 
+TEST(OperatorSim, AControllerWithJobsIsNotDeletedInSilence) {
+  World w(10);
+  w.process.start();
+  w.whole_cluster();
+  w.add(kNodeSets, "gpu", "{controllerRef: {name: slurm}, slurmd: {image: slurmd}, replicas: 0}");
+  w.settle();
+  w.api.patch(kNodeSets, {"slurm", "gpu"}, json::parse_yaml("{status: {slurmAllocated: 3}}"), "status");
+  w.loop.advance(1ms);
+  w.api.remove(kControllers, {"slurm", "slurm"});
+  w.settle(5s);
+  EXPECT_THAT(w.events(), HasSubstr("JobsAtRisk: deleted while 3 of its Slurm nodes run jobs (NodeSets: gpu)"));
+}
+
 TEST(OperatorSim, OnlyTheNamespacesItIsToldOf) {
   World w(6, {"slurm", "other"});
   for (const char* ns : {"other", "third"}) {

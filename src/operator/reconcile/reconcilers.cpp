@@ -168,10 +168,31 @@ struct Reconcilers::Impl {
       if (kKinds[i].resource == &resource) queues[i]->add(key.str());
     }
     if (!after) children.forget(resource, key);
+    if (&resource == &kControllers && before && !before->meta.deleted && (!after || after->meta.deleted)) warn(*before);
     wake(thing_of(resource, key));
     if (!node_set) return;
     if (before) wake(node_sets_thing(controller_of_node_set(*before)));
     if (after) wake(node_sets_thing(controller_of_node_set(*after)));
+  }
+
+  // A Controller is deleted, and what runs under it is nobody's any longer: not in silence.
+  void warn(const kube::DynamicObject& controller) {
+    std::int64_t busy = 0;
+    std::string sets;
+    for (const ObjectPtr& set : parts.caches.node_sets_of(controller.meta.key)) {
+      const std::int64_t here = json::int_at(set->value, {"status", "slurmAllocated"}).value_or(0);
+      if (here <= 0) continue;
+      busy += here;
+      sets += (sets.empty() ? "" : ", ") + set->meta.key.name;
+    }
+    if (busy == 0) return;
+    std::string note = fmt::format(
+        "deleted while {} of its Slurm nodes run jobs (NodeSets: {}); these jobs end with their workers. NodeSets that "
+        "are deleted first let their jobs end",
+        busy, sets);
+    log::warning("a Controller with running jobs is deleted",
+                 {{"controller", controller.meta.key.str()}, {"nodes", busy}});
+    event(kKinds.front(), controller, kube::EventType::kWarning, "JobsAtRisk", "Delete", std::move(note));
   }
 
   // --- one object --------------------------------------------------------------------------------------------------
