@@ -5,7 +5,10 @@ import json
 import os
 import pathlib
 import signal
+import ssl
 import time
+import urllib.error
+import urllib.request
 
 import pytest
 from kubernetes import client
@@ -276,6 +279,38 @@ def test_a_mistake_is_refused_with_a_sentence(hpc):
         hpc.patch(CPU, {"spec": {"controllerRef": {"name": "another"}}})
     said = json.loads(refused.value.body)["message"]
     assert "controllerRef" in said, said
+
+
+def test_metrics_are_for_those_who_may_get_them(hpc):
+    """operator.metricsSecure: TLS, a bearer token that Kubernetes knows, and the right to get /metrics."""
+    rbac = client.RbacAuthorizationV1Api()
+    address = hpc.operators()[0].status.pod_ip
+    no_one_vouches = ssl.create_default_context()
+    no_one_vouches.check_hostname, no_one_vouches.verify_mode = False, ssl.CERT_NONE
+
+    def scrape(token=None):
+        ask = urllib.request.Request(f"https://{address}:8080/metrics", headers={"Authorization": f"Bearer {token}"} if token else {})
+        try:
+            with urllib.request.urlopen(ask, context=no_one_vouches, timeout=30) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as refused:
+            return refused.code, ""
+
+    def new_token():
+        body = client.AuthenticationV1TokenRequest(spec=client.V1TokenRequestSpec(audiences=[]))
+        return hpc.kube.core.create_namespaced_service_account_token("default", NS, body).status.token
+
+    assert scrape()[0] == 401
+    assert scrape(new_token())[0] == 403
+    binding = {"metadata": {"name": "e2e-metrics"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "slurm-operator-metrics-reader"},
+               "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": NS}]}
+    rbac.create_cluster_role_binding(binding)
+    try:
+        # another token each time: what was refused stays refused for a minute
+        status, text = eventually(lambda: (got := scrape(new_token()))[0] == 200 and got, "whoever may is let in", every=0.5)
+        assert 'controller_runtime_reconcile_total{controller="nodeset-controller"' in text, text[:500]
+    finally:
+        rbac.delete_cluster_role_binding("e2e-metrics")
 
 
 def test_nothing_is_written_at_rest(hpc):
