@@ -154,6 +154,22 @@ TEST(NodeSetDriverTest, CordonedNodesAreDrainedAndComeBack) {
   EXPECT_EQ(world.ready("foo"), 3u);
 }
 
+// Down by the hook of the pod before, and drained since: when the hook ran is no longer to be seen.
+TEST(NodeSetDriverTest, ADrainThatHidesTheHookIsNotForEver) {
+  DriverWorld world(2);
+  world.nodeset("foo", 1);
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 1));
+  world.pass(10s);
+  slurm::NodeUpdate down;
+  down.state = "DOWN";
+  down.reason = "slurm-operator: pod slurm/foo-0 waits to be updated";
+  ASSERT_TRUE(world.slurm.model().update_node(world.slurm.now(), "foo-0", down));
+  world.pass(20s);
+  EXPECT_EQ(world.slurm.model().node("foo-0")->view.states.base, slurm::NodeState::kDown);
+  EXPECT_TRUE(world.until([&] { return world.ready("foo") == 1; }, 3min)) << world.events();
+}
+
 TEST(NodeSetDriverTest, ClaimsAreMadeAndOwned) {
   DriverWorld world;
   world.nodeset("foo", 2, R"(
