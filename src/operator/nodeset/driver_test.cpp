@@ -186,6 +186,115 @@ persistentVolumeClaimRetentionPolicy: {whenScaled: Delete, whenDeleted: Retain}
   EXPECT_FALSE(world.api.get(kClaims, {"slurm", "data-foo-1"})) << "it goes with its pod";
 }
 
+TEST(NodeSetDriverTest, ClaimsGoWithTheNodeSetOnlyWhenItsPodsAreGone) {
+  for (const bool deletes : {true, false}) {
+    DriverWorld world;
+    world.every_step = [&] { world.watch_claims(); };
+    world.nodeset("foo", 2,
+                  fmt::format(R"(
+volumeClaimTemplates: [{{metadata: {{name: data}}, spec: {{accessModes: [ReadWriteOnce], resources: {{requests: {{storage: 1Gi}}}}}}}}]
+persistentVolumeClaimRetentionPolicy: {{whenDeleted: {}}}
+)",
+                              deletes ? "Delete" : "Retain"));
+    world.process.start();
+    ASSERT_TRUE(world.settles("foo", 2)) << world.events();
+    const JobId job = world.job_on("foo-0", 2min);
+    world.pass(15s);
+    world.api.remove(kNodeSets, {"slurm", "foo"});
+    world.pass(30s);
+    EXPECT_TRUE(world.is_running(job));
+    EXPECT_FALSE(world.uid_of_claim({"slurm", "data-foo-0"}).empty());
+    ASSERT_TRUE(world.until([&] { return !world.api.get(kNodeSets, {"slurm", "foo"}); }, 10min)) << world.events();
+    world.pass(10s);
+    EXPECT_EQ(world.api.list(kClaims, "slurm").size(), deletes ? 0u : 2u);
+    EXPECT_THAT(world.lost_claims, IsEmpty());
+    EXPECT_THAT(world.killed_jobs, IsEmpty());
+  }
+}
+
+// The data of a pod that was scaled in is there again when it is scaled out; what an administrator made before is used.
+TEST(NodeSetDriverTest, ClaimsThatAreThereAreUsed) {
+  DriverWorld world;
+  world.every_step = [&] { world.watch_claims(); };
+  const std::string templates = R"(
+volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]
+)";
+  world.custom(kClaims, "data-foo-1", "{accessModes: [ReadWriteOnce]}");
+  const std::string made_by_hand = world.uid_of_claim({"slurm", "data-foo-1"});
+  world.nodeset("foo", 2, templates);
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 2)) << world.events();
+  world.patch_nodeset("foo", "{spec: {replicas: 1}}");
+  ASSERT_TRUE(world.until([&] { return world.pods("foo").size() == 1; }, 3min)) << world.events();
+  world.pass(10s);
+  EXPECT_EQ(world.uid_of_claim({"slurm", "data-foo-1"}), made_by_hand);
+  world.patch_nodeset("foo", "{spec: {replicas: 2}}");
+  ASSERT_TRUE(world.settles("foo", 2)) << world.events();
+  EXPECT_EQ(world.uid_of_claim({"slurm", "data-foo-1"}), made_by_hand);
+  EXPECT_THAT(world.lost_claims, IsEmpty());
+}
+
+// Scaled in with its claim, and wanted again before it is gone: the new pod has a new claim, the old one kept its own.
+TEST(NodeSetDriverTest, APodDoesNotInheritAClaimThatGoes) {
+  DriverWorld world;
+  world.every_step = [&] { world.watch_claims(); };
+  world.nodeset("foo", 2, R"(
+volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]
+persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}
+)");
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 2)) << world.events();
+  const std::string first = world.uid_of_claim({"slurm", "data-foo-1"});
+  const auto goes = [&] {
+    const auto pod = world.api.get(r::kPods, {"slurm", "foo-1"});
+    return !pod || json::find(*pod, {"metadata", "deletionTimestamp"}) != nullptr;
+  };
+  world.patch_nodeset("foo", "{spec: {replicas: 1}}");
+  ASSERT_TRUE(world.until(goes, 1min));
+  world.patch_nodeset("foo", "{spec: {replicas: 2}}");
+  ASSERT_TRUE(world.settles("foo", 2)) << world.events();
+  EXPECT_NE(world.uid_of_claim({"slurm", "data-foo-1"}), first);
+  EXPECT_THAT(world.lost_claims, IsEmpty());
+}
+
+TEST(NodeSetDriverTest, DaemonSetModeHeedsTaintsAndCordons) {
+  DriverWorld world(3);
+  world.nodeset("foo", 1, "{scalingMode: DaemonSet}");
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 3)) << world.events();
+  const JobId job = world.job_on("k0", 2min);
+  world.pass(15s);
+  world.api.patch(r::kNodes, {"", "k0"}, json::parse(R"({"spec":{"taints":[{"key":"away","effect":"NoExecute"}]}})"));
+  world.api.patch(r::kNodes, {"", "k1"}, json::parse(R"({"spec":{"taints":[{"key":"full","effect":"NoSchedule"}]}})"));
+  world.api.patch(r::kNodes, {"", "k2"}, json::parse(R"({"spec":{"unschedulable":true}})"));
+  world.pass(30s);
+  EXPECT_TRUE(world.is_running(job));
+  EXPECT_EQ(world.pods("foo").size(), 3u) << "k0 has a job, k1 and k2 keep what they have";
+  EXPECT_TRUE(world.slurm.model().node("k0")->view.states.has(slurm::NodeFlag::kDrain));
+  EXPECT_FALSE(world.slurm.model().node("k1")->view.states.has(slurm::NodeFlag::kDrain));
+  EXPECT_TRUE(world.slurm.model().node("k2")->view.states.has(slurm::NodeFlag::kDrain));
+  ASSERT_TRUE(world.until([&] { return world.pods("foo").size() == 2; }, 5min)) << world.events();
+  EXPECT_THAT(world.killed_jobs, IsEmpty());
+  for (const char* node : {"k0", "k1", "k2"}) {
+    world.api.patch(r::kNodes, {"", node}, json::parse(R"({"spec":{"taints":null,"unschedulable":null}})"));
+  }
+  ASSERT_TRUE(world.settles("foo", 3)) << world.events();
+}
+
+TEST(NodeSetDriverTest, DaemonSetModeForgetsARemovedNode) {
+  DriverWorld world(3);
+  world.nodeset("foo", 1, "{scalingMode: DaemonSet}");
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 3)) << world.events();
+  world.api.remove(r::kNodes, {"", "k2"});
+  ASSERT_TRUE(world.settles("foo", 2)) << world.events();
+  EXPECT_EQ(world.status("foo", "desired"), 2);
+  world.pass(1min);
+  world.api.reset_counts();
+  world.pass(2min);
+  EXPECT_EQ(world.api.write_calls(), 0u);
+}
+
 // A Secret that is away for a moment is no new revision.
 TEST(NodeSetDriverTest, AMissingKeySecretChangesNothing) {
   DriverWorld world;

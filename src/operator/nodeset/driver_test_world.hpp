@@ -73,9 +73,9 @@ inline Task<> operator_main(testing::SimEnvironment& self, net::Transport& api, 
 }
 
 struct DriverWorld {
-  explicit DriverWorld(int nodes = 4, std::uint64_t seed = 1)
+  explicit DriverWorld(int nodes = 4, std::uint64_t seed = 1, Duration tick = 100ms)
       : api(loop, {.seed = seed}),
-        cluster(api, {.pod_start = 1s, .pod_run = 100'000h, .pod_stop = 1s}),
+        cluster(api, {.tick = tick, .pod_start = 1s, .pod_run = 100'000h, .pod_stop = 1s}),
         slurm(loop),
         to_api(net::make_loopback(loop, api.handler())),
         to_rest(net::make_loopback(loop, slurm.handler())),
@@ -158,6 +158,7 @@ slurmctld: {image: "slurmctld:26.05"}
       const std::string name(json::string_at(node, {"metadata", "name"}));
       if (taken.contains(name) || json::bool_at(node, {"spec", "unschedulable"})) continue;
       if (!read->view.target_node.empty() && read->view.target_node != name) continue;
+      if (!claims_are_there(pod)) continue;
       taken.insert(name);
       testing::ApiWriter& writer = api.writer();
       const json::Value binding = testing::make_binding(key.name, name);
@@ -189,6 +190,39 @@ slurmctld: {image: "slurmctld:26.05"}
       down.reason = "slurm-operator: pod is terminating";
     }
     ASSERT_TRUE(slurm.model().update_node(slurm.now(), name, down));
+  }
+
+  // --- claims
+  // ----------------------------------------------------------------------------------------------------------
+
+  static std::vector<NamespacedName> claims_of(const json::Value& pod) {
+    std::vector<NamespacedName> claims;
+    const json::Array* volumes = json::array_at(pod, {"spec", "volumes"});
+    for (const json::Value& volume : volumes != nullptr ? *volumes : json::Array{}) {
+      const std::string_view name = json::string_at(volume, {"persistentVolumeClaim", "claimName"});
+      if (!name.empty()) claims.push_back({"slurm", std::string(name)});
+    }
+    return claims;
+  }
+  std::string uid_of_claim(const NamespacedName& claim) {
+    const auto found = api.get(kClaims, claim);
+    if (!found || json::find(*found, {"metadata", "deletionTimestamp"}) != nullptr) return {};
+    return std::string(json::string_at(*found, {"metadata", "uid"}));
+  }
+  bool claims_are_there(const json::Value& pod) {
+    return std::ranges::all_of(claims_of(pod), [this](const auto& claim) { return !uid_of_claim(claim).empty(); });
+  }
+  // A bound pod has the claims it was bound with until it is gone.
+  void watch_claims() {
+    for (const json::Value& pod : api.list(r::kPods, "slurm")) {
+      if (json::string_at(pod, {"spec", "nodeName"}).empty()) continue;
+      for (const NamespacedName& claim : claims_of(pod)) {
+        const std::string uid = uid_of_claim(claim);
+        const std::string use = fmt::format("{}/{}", json::string_at(pod, {"metadata", "uid"}), claim.name);
+        const auto [it, fresh] = claims_in_use_.try_emplace(use, uid);
+        if (uid.empty() || it->second != uid) lost_claims.push_back(use);
+      }
+    }
   }
 
   // --- looking -------------------------------------------------------------------------------------------------------
@@ -262,11 +296,12 @@ slurmctld: {image: "slurmctld:26.05"}
   NodeSetDriver* driver = nullptr;
   testing::SimProcess process;
   std::function<void()> every_step;
-  std::vector<std::string> killed_jobs;
+  std::vector<std::string> killed_jobs, lost_claims;
 
  private:
   json::Interner interner_;
   std::set<std::string> enrolled_, stopped_;  // uids of pods
+  std::map<std::string, std::string> claims_in_use_;
 };
 
 }  // namespace bascule::op::nodeset
