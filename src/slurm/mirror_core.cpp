@@ -20,6 +20,7 @@ constexpr int kFullShare = 20;
 constexpr int kWantedFullShare = 3;
 constexpr Duration kFullGap = 100ms;
 constexpr Duration kSoon = 1s;
+constexpr Duration kLongestNodesGap = 5s;
 
 }  // namespace
 
@@ -78,7 +79,9 @@ TimePoint MirrorCore::nodes_due() const {
   if (!options_.want_nodes) return TimePoint::max();
   if (nodes_done_ == TimePoint::min()) return nodes_wanted_;
   const TimePoint regular = nodes_done_ + std::max(options_.node_interval, nodes_cost_ * kFullShare);
-  const TimePoint wanted = std::max(nodes_wanted_, nodes_done_ + std::max<Duration>(kSoon, nodes_cost_ * kFullShare));
+  // Somebody waits for it. One slow answer, as the first one of a slurmrestd under load, must not make him wait long.
+  const Duration gap = std::min(nodes_cost_ * kWantedFullShare, kLongestNodesGap);
+  const TimePoint wanted = std::max(nodes_wanted_, nodes_done_ + std::max<Duration>(kSoon, gap));
   return std::min(regular, wanted);
 }
 

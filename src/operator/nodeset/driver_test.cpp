@@ -257,6 +257,31 @@ persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}
   EXPECT_THAT(world.lost_claims, IsEmpty());
 }
 
+TEST(NodeSetDriverTest, AfterARestartAnIdleWorkerGoesWithinSeconds) {
+  DriverWorld world;
+  world.nodeset("foo", 3);
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 3));
+  world.pass(1min);
+  world.process.kill();
+  world.patch_nodeset("foo", "{spec: {replicas: 2}}");
+  // A machine under load: the first answers of slurmrestd take their time.
+  const WallTime slow_until = world.loop.wall() + 5s;
+  world.slurm.set_faults([&world, slow_until](const net::ServerRequest&) {
+    testing::FakeSlurmFault fault;
+    if (world.loop.wall() < slow_until) fault.before = 2500ms;
+    return fault;
+  });
+  world.process.start();
+  world.pass(5s);
+  EXPECT_TRUE(world.until([&] { return world.pods("foo").size() == 2; }, 12s)) << world.events();
+  world.slurm.set_faults(nullptr);
+  world.pass(2min);
+  world.slurm.forget_calls();
+  world.pass(1min);
+  EXPECT_LT(world.slurm.all_calls(), 60u);
+}
+
 TEST(NodeSetDriverTest, DaemonSetModeHeedsTaintsAndCordons) {
   DriverWorld world(3);
   world.nodeset("foo", 1, "{scalingMode: DaemonSet}");
