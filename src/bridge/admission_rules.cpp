@@ -142,7 +142,7 @@ void shape_faults(const json::Value& pod, Sentences& faults) {
   }
   const json::Array* spread = json::array_at(pod, {"spec", "topologySpreadConstraints"});
   if (spread != nullptr && !spread->empty()) {
-    faults.push_back(
+    faults.emplace_back(
         "spec.topologySpreadConstraints is not supported, since Slurm chooses the nodes; remove it, or use a Slurm "
         "topology and constraints");
   }

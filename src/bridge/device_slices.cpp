@@ -1,5 +1,7 @@
 #include "bridge/device_slices.hpp"
 
+#include <fmt/format.h>
+
 #include "json/value.hpp"
 
 namespace bascule::bridge {
@@ -12,7 +14,7 @@ Device read_device(const json::Value& value, std::string_view driver) {
   if (attributes == nullptr) return device;
   for (const auto& [key, attribute] : *attributes) {
     std::string name(key.data(), key.size());
-    if (name.find('/') == std::string::npos) name = std::string(driver) + "/" + name;
+    if (name.find('/') == std::string::npos) name = fmt::format("{}/{}", driver, name);
     if (const auto number = json::int_at(attribute, {"int"})) {
       device.attributes.emplace(std::move(name), *number);
     } else if (const json::Value* flag = json::find(attribute, {"bool"}); flag != nullptr && flag->is_bool()) {

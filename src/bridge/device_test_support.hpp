@@ -47,7 +47,9 @@ inline json::Array make_gpus(int first, int count) {
 }
 
 struct CpuSpec {
-  int cpu, core, socket;
+  int cpu = 0;
+  int core = 0;
+  int socket = 0;
   int type = 1;
 };
 inline json::Array make_cpus(const std::vector<CpuSpec>& cpus) {

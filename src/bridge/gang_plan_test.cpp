@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "bridge/names.hpp"
 #include "bridge/node_table.hpp"
 #include "bridge/unit_jobs.hpp"
@@ -358,10 +360,13 @@ TEST_F(PackedGangTest, AsksForTasksOnOneNodeOrMore) {
 }
 
 TEST_F(PackedGangTest, ANodeTakesAsManyAsItHasCpusFor) {
-  for (const char* name : {"w-1", "w-2", "w-3"}) mark(*add_pod(name), 7);
+  mark(*add_pod("w-1"), 7);
+  const auto second = add_pod("w-2");
+  mark(*second, 7);
+  mark(*add_pod("w-3"), 7);
   add_job(7, {"w-1", "w-2", "w-3"}, "n[1-2]", {4, 2});
   EXPECT_THAT(bound(plan()), ElementsAre("w-1@n1", "w-2@n1", "w-3@n2"));
-  bind(const_cast<kube::Pod&>(*view.pods[1]), 7, "n1");
+  bind(*second, 7, "n1");
   EXPECT_THAT(bound(plan()), ElementsAre("w-1@n1", "w-3@n2")) << "one place is taken, the others stay as they were";
 }
 
@@ -389,7 +394,8 @@ TEST_F(PackedGangTest, MembersThatDifferAreSizedByTheLargest) {
 
 TEST_F(PackedGangTest, TheMinimumFirstAndTheRestByJobsOfTheirOwn) {
   view.root->gang->minimum = 2;
-  for (const char* name : {"a", "b", "c", "d"}) add_pod(name);
+  const std::array first{add_pod("a"), add_pod("b")};
+  for (const char* name : {"c", "d"}) add_pod(name);
   UnitPlan p = plan();
   EXPECT_EQ(p.submit->tasks, 2u);
   EXPECT_EQ(parse_record(*p.submit->admin_comment)->uids.size(), 2u);
@@ -398,7 +404,7 @@ TEST_F(PackedGangTest, TheMinimumFirstAndTheRestByJobsOfTheirOwn) {
   p = plan();
   EXPECT_FALSE(p.update) << "c and d do not join";
   view.jobs.clear();
-  for (const std::size_t i : {0u, 1u}) bind(const_cast<kube::Pod&>(*view.pods[i]), 7, "n1");
+  for (const auto& pod : first) bind(*pod, 7, "n1");
   add_job(7, {"a", "b"}, "n1", {4});
   p = plan();
   ASSERT_TRUE(p.submit);

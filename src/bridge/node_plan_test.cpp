@@ -116,7 +116,7 @@ Kube tainted(Kube kube = {}) {
   kube.taint = "slurm-bridge-scheduler";
   return kube;
 }
-auto Says(std::string_view reason) {
+auto says(std::string_view reason) {
   return Contains(Field(&NodeSay::reason, reason));
 }
 
@@ -178,7 +178,7 @@ TEST(NodePlan, W34DevicesThatAreBeingPublishedAreWaitedFor) {
   w.devices.unknown = "1 of 2";
   const NodePlan plan = w.plan({{}}, std::nullopt);
   EXPECT_FALSE(plan.add);
-  EXPECT_THAT(plan.say, Says("SlurmRegistrationWaits"));
+  EXPECT_THAT(plan.say, says("SlurmRegistrationWaits"));
   EXPECT_TRUE(w.plan({tainted()}, registered_with(two_gpus())).idle()) << "nor is a node made anew";
 }
 
@@ -228,7 +228,7 @@ TEST(NodePlan, WaitsForAddressAndReadiness) {
   kube.ip = "";
   NodePlan plan = World().plan({kube}, std::nullopt);
   EXPECT_FALSE(plan.add);
-  EXPECT_THAT(plan.say, Says("SlurmRegistrationWaits"));
+  EXPECT_THAT(plan.say, says("SlurmRegistrationWaits"));
   kube = {};
   kube.ready = "False";
   EXPECT_FALSE(World().plan({kube}, std::nullopt).add);
@@ -253,7 +253,7 @@ TEST(NodePlan, NothingIsPastedIntoTheLineUnchecked) {
     kube.partitions = text;
     NodePlan plan = World().plan({kube}, std::nullopt);
     EXPECT_FALSE(plan.add) << text;
-    EXPECT_THAT(plan.say, Says("SlurmPartitionInvalid")) << text;
+    EXPECT_THAT(plan.say, says("SlurmPartitionInvalid")) << text;
     kube = {};
     kube.topology = text;
     if (std::string_view(text) != "ALL") {
@@ -273,7 +273,7 @@ TEST(NodePlan, NothingIsPastedIntoTheLineUnchecked) {
   sides.partitions = &world.partitions;
   const NodePlan plan = plan_node(world.config, kSelf, sides, world.memory, world.now);
   EXPECT_FALSE(plan.add);
-  EXPECT_THAT(plan.say, Says("SlurmNameInvalid"));
+  EXPECT_THAT(plan.say, says("SlurmNameInvalid"));
 }
 
 TEST(NodePlan, PartitionsMustExist) {
@@ -281,7 +281,7 @@ TEST(NodePlan, PartitionsMustExist) {
   kube.partitions = "nosuch";
   const NodePlan plan = World().plan({kube}, std::nullopt);
   EXPECT_FALSE(plan.add);
-  EXPECT_THAT(plan.say, Says("SlurmPartitionUnknown"));
+  EXPECT_THAT(plan.say, says("SlurmPartitionUnknown"));
   NodeSides sides;
   sides.slurm_name = "n1";
   sides.nodes = {make(kube)};
@@ -344,7 +344,7 @@ TEST(NodePlan, AnEmptyNodeListFreesNoNode) {
   world.now += 10min;
   const NodePlan plan = world.plan({kube}, std::nullopt);
   EXPECT_FALSE(plan.taint);
-  EXPECT_THAT(plan.say, Says("SlurmWithoutNodes"));
+  EXPECT_THAT(plan.say, says("SlurmWithoutNodes"));
   // unless we emptied it
   EXPECT_TRUE(world.plan({kube}, drained(registered(), "x")).remove);
   static_cast<void>(world.plan({kube}, std::nullopt));
@@ -416,7 +416,7 @@ TEST(NodePlan, AnAdministratorsDrainIsTheirs) {
                              "slurm-bridge: told me to"}) {
     const NodePlan plan = World().plan({tainted()}, drained(registered(), reason));
     EXPECT_TRUE(plan.idle()) << reason;
-    EXPECT_THAT(plan.say, Says("SlurmNodeDrained"));
+    EXPECT_THAT(plan.say, says("SlurmNodeDrained"));
     Kube cordoned = tainted();
     cordoned.cordoned = true;
     EXPECT_TRUE(World().plan({cordoned}, drained(registered(), reason)).idle()) << reason;
@@ -542,7 +542,7 @@ TEST(NodePlan, TwoNodesOfOneNameAreLeftAlone) {
   second.slurm_name = "n1";
   const NodePlan plan = World().plan({Kube{}, second}, registered());
   EXPECT_TRUE(plan.idle());
-  EXPECT_THAT(plan.say, Says("SlurmNameClash"));
+  EXPECT_THAT(plan.say, says("SlurmNameClash"));
 }
 
 // --- changes of size, features, topology -----------------------------------------------------------------------------
@@ -575,7 +575,7 @@ TEST(NodePlan, BusyNodesAreRegisteredAnewFewAtATime) {
   const NodePlan plan = world.plan({kube}, busy);
   EXPECT_TRUE(plan.idle());
   EXPECT_TRUE(plan.wake);
-  EXPECT_THAT(plan.say, Says("SlurmNodeOutdated"));
+  EXPECT_THAT(plan.say, says("SlurmNodeOutdated"));
   EXPECT_TRUE(world.plan({kube}, registered()).state) << "an idle one costs nothing";
 }
 

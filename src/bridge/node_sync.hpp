@@ -25,7 +25,7 @@ class NodeSync final {
     kube::Informer<kube::Node>& nodes;  // not started yet
     slurm::ClusterMirror& mirror;       // not started yet
     kube::EventRecorder& events;
-    runtime::Metrics* metrics;
+    runtime::Metrics* metrics = nullptr;
     DeviceLedger* devices = nullptr;  // nullptr: no node has devices for Slurm
   };
   // All of `parts` and `config` outlive this.

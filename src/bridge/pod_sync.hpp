@@ -25,7 +25,7 @@ class PodSync final {
     kube::Informer<kube::Pod>& pods;  // not started yet
     slurm::ClusterMirror& mirror;     // not started yet
     kube::EventRecorder& events;
-    runtime::Metrics* metrics;
+    runtime::Metrics* metrics = nullptr;
     DeviceLedger* devices = nullptr;  // nullptr: claims are not looked after
   };
   PodSync(Parts parts, Identity self, std::size_t workers);

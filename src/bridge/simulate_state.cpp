@@ -33,7 +33,7 @@ void check_keys(const json::Object& object, std::span<const std::string_view> kn
     const std::string_view name = key;
     if (std::ranges::find(known, name) != known.end()) continue;
     std::string expected;
-    for (const std::string_view word : known) expected += (expected.empty() ? "" : ", ") + std::string(word);
+    for (const std::string_view word : known) expected.append(expected.empty() ? "" : ", ").append(word);
     throw StateFault(place + "unknown key " + in_quotes(name) + "; expected are " + expected);
   }
 }

@@ -1,5 +1,7 @@
 #include "bridge/unit_planner.hpp"
 
+#include <fmt/format.h>
+
 namespace bascule::bridge {
 
 using namespace std::chrono_literals;
@@ -47,7 +49,7 @@ UnitPlanner::Seats UnitPlanner::seats(const HeldJob& held) {
       beside[host].push_back(held.pods[i]);
       out.binds.push_back({held.pods[i], node, job.id, job.restart_count, std::move(device_claim)});
     } else {
-      out.problem = "node " + host + " " + refusal;
+      out.problem = fmt::format("node {} {}", host, refusal);
       out.refused.push_back(host);
     }
   }

@@ -117,7 +117,10 @@ def bascule(installed, cluster, kube, slurm):
             assert not pods, f"pods are left: {pods}"
             active = {i: s for i, s in slurm.states().items() if s in ACTIVE}
             assert not active, f"Slurm jobs are left: {active}"
-            states = {n: slurm.nodes()[n]["state"] for n in cluster.workers}
+            nodes = slurm.nodes()
+            missing = set(cluster.workers) - set(nodes)  # a node whose devices change is made anew
+            assert not missing, f"nodes are not in Slurm: {missing}"
+            states = {n: nodes[n]["state"] for n in cluster.workers}
             busy = {n: s for n, s in states.items() if "IDLE" not in s or "DRAIN" in s}
             assert not busy, f"nodes are not idle: {busy}"
             return True

@@ -39,7 +39,7 @@ def gpus(bascule, cluster, slurm):
             api.delete_cluster_custom_object("resource.k8s.io", "v1", kind, body["metadata"]["name"])
         except ApiException as e:
             assert e.status == 404
-    eventually(lambda: CLASS not in gres(slurm, node), "Slurm counts no GPUs there any more")
+    eventually(lambda: node in slurm.nodes() and CLASS not in gres(slurm, node), "Slurm counts no GPUs there any more")
 
 
 def asking(name, count):

@@ -14,9 +14,9 @@ namespace bascule::op::explain {
 namespace {
 
 struct Kind {
-  const kube::Resource* resource;
+  const kube::Resource* resource = nullptr;
   std::array<std::string_view, 4> words;
-  const names::App* app;  // of its pods; nullptr: it has none
+  const names::App* app = nullptr;  // of its pods; nullptr: it has none
 };
 // Short names are those of the CRDs.
 const std::array<Kind, 6> kKinds{
