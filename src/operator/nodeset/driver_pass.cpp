@@ -293,7 +293,7 @@ void DriverPass::tell(const Plan& plan) const {
 // Whether the NodeSet is as it should be, and if not what it waits for. What Slurm does not tell for a moment is not
 // worth a word.
 std::optional<Condition> DriverPass::ready_condition(const Plan& plan, const Status& status) {
-  const std::optional<Condition> old = condition_at(now_.set.status, kReady);
+  std::optional<Condition> old = condition_at(now_.set.status, kReady);
   const bool patient = entry_.unknown_since && loop_.now() - *entry_.unknown_since < kUnknownPatience;
   if (patient && old) return old;
   Condition condition{.type = std::string(kReady),

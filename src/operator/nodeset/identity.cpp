@@ -108,7 +108,7 @@ Claiming claiming_of(const Spec& spec, const PodView& pod) {
 std::string claim_for(const Spec& spec, const std::map<std::string, ClaimView>& claims, std::string_view claim_template,
                       std::int32_t ordinal) {
   const std::string stem = fmt::format("{}-{}-", claim_template, spec.name);
-  const std::string wanted = stem + padded(ordinal, spec.padding);
+  std::string wanted = stem + padded(ordinal, spec.padding);
   if (claims.contains(wanted)) return wanted;
   for (auto it = claims.lower_bound(stem); it != claims.end() && it->first.starts_with(stem); ++it) {
     const std::string_view rest = std::string_view(it->first).substr(stem.size());

@@ -99,7 +99,7 @@ void condemn_doubles(Pass& pass, std::vector<PodFacts*> pods) {
   std::erase_if(pods,
                 [](const PodFacts* facts) { return facts->going || facts->pod->terminal() || facts->condemned(); });
   std::ranges::sort(pods, {}, [](const PodFacts* facts) {
-    return std::tuple(!(facts->node != nullptr && is_busy(*facts->node)), !facts->healthy(), facts->pod->created,
+    return std::tuple(facts->node == nullptr || !is_busy(*facts->node), !facts->healthy(), facts->pod->created,
                       facts->pod->name);
   });
   for (std::size_t i = 1; i < pods.size(); ++i) {
@@ -194,7 +194,7 @@ Scaling plan_scale(Pass& pass) {
   return scaling;
 }
 
-void plan_creates(Pass& pass, Scaling&& scaling) {
+void plan_creates(Pass& pass, Scaling scaling) {
   if (scaling.creates.empty()) return;
   if (pass.state.controller != Presence::kPresent) {
     pass.plan.waits.push_back(

@@ -39,6 +39,6 @@ struct Scaling {
 Scaling plan_scale(Pass& pass);
 
 // Emits the creates whose claims are ready, missing claims first.
-void plan_creates(Pass& pass, Scaling&& scaling);
+void plan_creates(Pass& pass, Scaling scaling);
 
 }  // namespace bascule::op::nodeset

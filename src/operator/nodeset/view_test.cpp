@@ -119,14 +119,15 @@ TEST(ViewTest, HostilePods) {
   const std::string_view pods[] = {
       "{}",
       "{metadata: {name: foo-1}, spec: 3, status: x}",
-      "{metadata: {name: foo-99999999999999, labels: {app.kubernetes.io/name: slurmd, app.kubernetes.io/instance: "
-      "foo}}, spec: {volumes: {a: b}, hostname: 7, nodeName: [], affinity: [1]}, status: {conditions: {}, phase: 4}}",
-      "{metadata: {name: '-', labels: {app.kubernetes.io/name: slurmd, app.kubernetes.io/instance: foo}}, spec: "
-      "{volumes: [1, null, {name: data, persistentVolumeClaim: 3}]}, status: {conditions: [null, 3, {type: Ready, "
-      "status: true, lastTransitionTime: yesterday}]}}",
-      "{metadata: {name: foo-1, labels: {app.kubernetes.io/name: slurmd, app.kubernetes.io/instance: foo}}, spec: "
-      "{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [3, "
-      "{matchFields: 4}, {matchFields: [{key: metadata.name, operator: In, values: [1]}]}]}}}}}",
+      R"({metadata: {name: foo-99999999999999, labels: {app.kubernetes.io/name: slurmd, app.kubernetes.io/instance: foo}},
+      spec: {volumes: {a: b}, hostname: 7, nodeName: [], affinity: [1]},
+      status: {conditions: {}, phase: 4}})",
+      R"({metadata: {name: '-', labels: {app.kubernetes.io/name: slurmd, app.kubernetes.io/instance: foo}},
+      spec: {volumes: [1, null, {name: data, persistentVolumeClaim: 3}]},
+      status: {conditions: [null, 3, {type: Ready, status: true, lastTransitionTime: yesterday}]}})",
+      R"({metadata: {name: foo-1, labels: {app.kubernetes.io/name: slurmd, app.kubernetes.io/instance: foo}},
+      spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {
+      nodeSelectorTerms: [3, {matchFields: 4}, {matchFields: [{key: metadata.name, operator: In, values: [1]}]}]}}}}})",
   };
   const Spec spec = view_spec(node_set("{volumeClaimTemplates: [{metadata: {name: data}}]}"), {});
   for (const std::string_view text : pods) {
