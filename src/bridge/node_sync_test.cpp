@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 namespace r = kube::resources;
 
 class NodeSyncTest : public ::testing::Test {
- protected:
+ public:
   NodeSyncTest() {
     config_.scheduler_name = "slurm-bridge-scheduler";
     config_.partition = "slurm-bridge";
@@ -27,6 +27,7 @@ class NodeSyncTest : public ::testing::Test {
   }
   ~NodeSyncTest() override { stop(); }
 
+ protected:
   void start() {
     process_ = std::make_unique<Process>(*this);
     process_->nodes.start();

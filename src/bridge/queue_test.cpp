@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 
 constexpr std::int64_t kNow = 1'800'000'000;
-const WallTime now{std::chrono::seconds(kNow)};
+const WallTime kWallNow{std::chrono::seconds(kNow)};
 
 struct QueueTest : ::testing::Test {
   slurm::Job& job(std::uint32_t id, slurm::JobState state, const std::string& name) {
@@ -36,7 +36,7 @@ struct QueueTest : ::testing::Test {
     auto made = std::make_shared<kube::Pod>();
     made->meta.key = {ns, name};
     made->meta.uid = Uid("uid-" + ns + name);
-    made->meta.created = now - 60s;
+    made->meta.created = kWallNow - 60s;
     made->phase = kube::PodPhase::kPending;
     if (!job_id.empty()) made->meta.labels = {{interner(names::kSlurmJobId), interner(job_id)}};
     pods.push_back(made);
@@ -79,7 +79,9 @@ struct QueueTest : ::testing::Test {
   std::vector<slurm::Job> jobs;
   std::vector<std::shared_ptr<kube::Pod>> pods;
   std::vector<PodPtr> all() const { return {pods.begin(), pods.end()}; }
-  std::vector<QueueRow> queue(const QueueFilter& filter = {}) const { return make_queue(jobs, all(), filter, now); }
+  std::vector<QueueRow> queue(const QueueFilter& filter = {}) const {
+    return make_queue(jobs, all(), filter, kWallNow);
+  }
   static std::vector<std::uint32_t> ids(const std::vector<QueueRow>& rows) {
     std::vector<std::uint32_t> out;
     for (const QueueRow& row : rows) out.push_back(row.job.value);

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using Dynamic = kube::Informer<kube::DynamicObject>;
 
 class SlurmClustersTest : public ::testing::Test {
- protected:
+ public:
   SlurmClustersTest() {
     api_.add_resource(kControllers);
     api_.add_resource(kRestApis);
@@ -40,6 +40,7 @@ class SlurmClustersTest : public ::testing::Test {
     for (Dynamic* one : {&controllers_, &restapis_, &secrets_}) bascule::testing::run(loop_, one->stop());
   }
 
+ protected:
   void make(const kube::Resource& resource, const std::string& name, std::string_view yaml) {
     json::Value value = json::parse_yaml(yaml);
     json::at_or_create(value, {"apiVersion"}) = resource.api_version();

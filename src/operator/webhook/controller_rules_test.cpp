@@ -153,7 +153,7 @@ TEST(controller_rules, availability_needs_a_claim_for_many) {
               "RWO");
   const json::Value off = object("{ha: {enabled: false}, persistence: {existingClaim: state}}");
   expect_only(created(kKind, off, known), "", "off");
-  known.claims["state"].access_modes.push_back("ReadWriteMany");
+  known.claims["state"].access_modes.emplace_back("ReadWriteMany");
   expect_only(created(kKind, ha, known), "", "RWX");
 }
 

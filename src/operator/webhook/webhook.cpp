@@ -129,7 +129,7 @@ struct Webhook {
 }  // namespace
 
 net::Handler make_webhook(kube::Client& kube, WebhookOptions options) {
-  auto webhook = std::make_shared<const Webhook>(Webhook{kube, std::move(options)});
+  auto webhook = std::make_shared<const Webhook>(Webhook{kube, options});
   // The handler owns the webhook; the server keeps the handler for as long as a request runs.
   return [webhook](const net::ServerRequest& request, std::stop_token stop) {
     return webhook->serve(request, std::move(stop));
