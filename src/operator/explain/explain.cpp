@@ -9,30 +9,13 @@
 #include "base/time.hpp"
 #include "operator/api/names.hpp"
 #include "operator/api/resources.hpp"
+#include "operator/explain/fields.hpp"
 
 namespace bascule::op::explain {
 
 namespace {
 
 constexpr std::size_t kMaxEvents = 10;
-
-std::string text_at(const json::Value& value, json::Path path) {
-  return std::string(json::string_at(value, path));
-}
-std::optional<WallTime> time_at(const json::Value& value, json::Path path) {
-  return parse_rfc3339(json::string_at(value, path));
-}
-
-const json::Value* condition_of(const json::Value& object, std::string_view type) {
-  const json::Array* list = json::array_at(object, {"status", "conditions"});
-  if (list == nullptr) return nullptr;
-  const auto found =
-      std::ranges::find_if(*list, [&](const json::Value& c) { return json::string_at(c, {"type"}) == type; });
-  return found == list->end() ? nullptr : &*found;
-}
-bool holds(const json::Value* condition) {
-  return condition != nullptr && json::string_at(*condition, {"status"}) == "True";
-}
 
 // Of a condition's message. A NodeSet's begins with a count.
 std::vector<std::string> sentences(std::string_view message) {

@@ -7,6 +7,7 @@
 
 #include "base/time.hpp"
 #include "operator/api/names.hpp"
+#include "operator/explain/fields.hpp"
 #include "operator/nodeset/facts.hpp"
 #include "operator/nodeset/pod_plan.hpp"
 #include "operator/nodeset/slurm_node.hpp"
@@ -19,26 +20,6 @@ namespace {
 using nodeset::PodCondition;
 using nodeset::PodPhase;
 using nodeset::PodView;
-
-std::string text_at(const json::Value& value, json::Path path) {
-  return std::string(json::string_at(value, path));
-}
-std::optional<WallTime> time_at(const json::Value& value, json::Path path) {
-  return parse_rfc3339(json::string_at(value, path));
-}
-
-const json::Value* condition_of(const json::Value& pod, std::string_view type) {
-  const json::Array* list = json::array_at(pod, {"status", "conditions"});
-  if (list == nullptr) return nullptr;
-  const auto found =
-      std::ranges::find_if(*list, [&](const json::Value& c) { return json::string_at(c, {"type"}) == type; });
-  return found == list->end() ? nullptr : &*found;
-}
-
-bool is_ready(const json::Value& pod) {
-  const json::Value* ready = condition_of(pod, "Ready");
-  return ready != nullptr && json::string_at(*ready, {"status"}) == "True";
-}
 
 // A container that keeps the pod from running, as kubelet tells it.
 struct Stuck {
@@ -253,7 +234,7 @@ PodStand judge_pod(const json::Value& pod, bool worker) {
     out.why = fmt::format("its containers have {} s to end", grace);
   } else if (out.node.empty()) {
     judge_unbound(pod, out);
-  } else if (!is_ready(pod)) {
+  } else if (!holds(condition_of(pod, "Ready"))) {
     judge_starting(pod, out);
   } else if (worker) {
     SlurmJudge(view, out).judge();
