@@ -1,5 +1,6 @@
 #include "base/base64.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace bascule {
@@ -23,6 +24,14 @@ std::string base64_encode(std::string_view bytes) {
     }
   }
   return out;
+}
+
+std::string base64url_encode(std::string_view bytes) {
+  std::string text = base64_encode(bytes);
+  std::ranges::replace(text, '+', '-');
+  std::ranges::replace(text, '/', '_');
+  while (text.ends_with('=')) text.pop_back();
+  return text;
 }
 
 std::optional<std::string> base64_decode(std::string_view text) {

@@ -1,4 +1,4 @@
-// Standard base64 (RFC 4648, section 4).
+// Base64 (RFC 4648): the standard alphabet of section 4, and that of section 5 for URLs and tokens.
 #pragma once
 
 #include <optional>
@@ -8,6 +8,8 @@
 namespace bascule {
 
 std::string base64_encode(std::string_view bytes);
+// Without padding, as JSON Web Signatures have it (RFC 7515).
+std::string base64url_encode(std::string_view bytes);
 // White space is skipped, as in files that people wrap. nullopt: not base64.
 std::optional<std::string> base64_decode(std::string_view text);
 

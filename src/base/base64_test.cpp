@@ -16,5 +16,10 @@ TEST(Base64, there_and_back) {
   for (const char* bad : {"A", "A===", "AA=A", "AAA", "====", "A*AA", "-_AA"}) EXPECT_FALSE(base64_decode(bad)) << bad;
 }
 
+TEST(Base64, for_urls) {
+  EXPECT_EQ(base64url_encode("\xfb\xef\xff?"), "--__Pw");
+  EXPECT_EQ(base64url_encode(""), "");
+}
+
 }  // namespace
 }  // namespace bascule

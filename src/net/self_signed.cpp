@@ -9,17 +9,12 @@
 #include <memory>
 #include <stdexcept>
 
+#include "net/openssl_free.hpp"
+
 namespace bascule::net {
 
 namespace {
 
-template <auto Fn>
-struct Free {
-  template <class T>
-  void operator()(T* value) const noexcept {
-    Fn(value);
-  }
-};
 using Key = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
 using Certificate = std::unique_ptr<X509, Free<X509_free>>;
 using Extension = std::unique_ptr<X509_EXTENSION, Free<X509_EXTENSION_free>>;

@@ -14,18 +14,12 @@
 
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "net/openssl_free.hpp"
 
 namespace bascule::net {
 
 namespace {
 
-template <auto kFree>
-struct Free {
-  template <class T>
-  void operator()(T* p) const noexcept {
-    kFree(p);
-  }
-};
 using BioPtr = std::unique_ptr<BIO, Free<BIO_free_all>>;
 using CertPtr = std::unique_ptr<X509, Free<X509_free>>;
 using KeyPtr = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;

@@ -21,14 +21,6 @@ namespace {
 
 constexpr std::size_t kMaxToken = std::size_t{64} * 1024;
 
-std::string base64url(std::string_view bytes) {
-  std::string text = base64_encode(bytes);
-  std::ranges::replace(text, '+', '-');
-  std::ranges::replace(text, '/', '_');
-  while (text.ends_with('=')) text.pop_back();
-  return text;
-}
-
 [[noreturn]] void fail(const std::string& sentence) {
   throw Unauthorized(0, 0, sentence);
 }
@@ -139,14 +131,14 @@ std::string sign_token(const std::string& key, const std::string& user, WallTime
   const std::int64_t exp = epoch_seconds(issued + lifetime);
   const std::string head = R"({"alg":"HS256","typ":"JWT"})";
   const std::string claims = json::dump(json::Object{{"iat", iat}, {"exp", exp}, {"sun", user}});
-  std::string token = base64url(head) + '.' + base64url(claims);
+  std::string token = base64url_encode(head) + '.' + base64url_encode(claims);
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int length = 0;
   const unsigned char* done =
       HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(token.data()),
            token.size(), digest.data(), &length);
   if (done == nullptr) fail("the Slurm token cannot be signed: OpenSSL's HMAC failed");
-  token += '.' + base64url({reinterpret_cast<const char*>(digest.data()), length});
+  token += '.' + base64url_encode({reinterpret_cast<const char*>(digest.data()), length});
   return token;
 }
 

@@ -20,14 +20,6 @@ namespace {
 constexpr std::size_t kMaxToken = std::size_t{16} * 1024;
 constexpr std::string_view kHead = R"({"alg":"HS256","typ":"JWT"})";
 
-std::string base64url(std::string_view bytes) {
-  std::string text = base64_encode(bytes);
-  std::ranges::replace(text, '+', '-');
-  std::ranges::replace(text, '/', '_');
-  while (text.ends_with('=')) text.pop_back();
-  return text;
-}
-
 std::optional<std::string> from_base64url(std::string_view text) {
   constexpr std::size_t kGroup = 4;
   std::string plain(text);
@@ -76,8 +68,8 @@ std::string sign_jwt(std::string_view key, const TokenClaims& claims) {
                                                    {"nbf", issued},
                                                    {"exp", expires},
                                                    {"sun", claims.user}});
-  const std::string token = base64url(kHead) + '.' + base64url(body);
-  return token + '.' + base64url(signature(key, token));
+  const std::string token = base64url_encode(kHead) + '.' + base64url_encode(body);
+  return token + '.' + base64url_encode(signature(key, token));
 }
 
 std::optional<ReadToken> read_jwt(std::string_view key, std::string_view token) {
