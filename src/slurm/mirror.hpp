@@ -8,8 +8,8 @@
 //
 // Unknown stays unknown: an error, an empty or truncated answer, or a controller that has just come up never makes a
 // job or node gone. A job is Gone only when two full tables in a row, from a controller that has answered without pause
-// between, lack it AND slurmctld answered 2017 to a direct question; a table that suddenly lacks more than half of the
-// live jobs is not believed until confirmed so.
+// between, lack it AND it had ended before or slurmctld answered 2017 to a direct question; a table that suddenly lacks
+// more than half of the live jobs is not believed until confirmed so.
 #pragma once
 
 #include <functional>

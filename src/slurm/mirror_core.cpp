@@ -320,7 +320,19 @@ void MirrorCore::trusted_table(const Ask& ask, TimePoint now, std::uint32_t high
   highest_before_ = highest_;
   highest_ = highest;
   ++counted_tables_;
-  for (const JobId id : jobs_.lacking(epoch_, kTables)) wanted_.insert(id);
+  for (const JobId id : jobs_.lacking(epoch_, kTables)) {
+    if (jobs_.find(id)->states.ended()) {
+      forget_job(id);
+    } else {
+      wanted_.insert(id);
+    }
+  }
+}
+
+void MirrorCore::forget_job(JobId id) {
+  jobs_.forget(id);
+  asked_about_.erase(id);
+  remember_gone(id);
 }
 
 void MirrorCore::answered(const Ask& ask, TimePoint now, std::optional<Job> job) {
@@ -341,9 +353,7 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, std::optional<Job> job)
   const auto* entry = jobs_.entry(ask.job);
   const bool absent = entry && entry->lost && entry->lacking >= kTables;
   if (!absent || entry->epoch != epoch_ || ask.epoch != epoch_ || !counts(ask)) return;
-  jobs_.forget(ask.job);
-  asked_about_.erase(ask.job);
-  remember_gone(ask.job);
+  forget_job(ask.job);
 }
 
 void MirrorCore::answered(const Ask& ask, TimePoint now, NodeList table) {

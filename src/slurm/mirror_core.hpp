@@ -4,7 +4,8 @@
 // Invariants: changes of one record form a chain (each one's `before` is the last one's `after`). A job is forgotten
 // only after two full tables in a row lacked it, both asked for at least `settle` after slurmctld began to answer and
 // after the last disturbance (a table that suddenly lacked more than half of the live jobs, a table older than the one
-// before), and a direct question, asked after both, was answered with 2017.
+// before). For one that had ended that is enough: slurmctld purges it after MinJobAge. For any other a direct question,
+// asked after both, must have been answered with 2017 too: one question a job, eight at once.
 #pragma once
 
 #include <deque>
@@ -90,6 +91,7 @@ class MirrorCore final {
   bool believe(const Ask& ask, TimePoint now, const JobList& table);
   void trusted_table(const Ask& ask, TimePoint now, std::uint32_t highest);
   void want_jobs(const std::vector<JobId>& ids, TimePoint now);
+  void forget_job(JobId id);
   void remember_gone(JobId id);
   Duration interval(TimePoint now) const;
   TimePoint full_due() const;

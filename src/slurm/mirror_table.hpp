@@ -112,7 +112,7 @@ class MirrorTable final {
     }
     return keys;
   }
-  // What the last table lacked.
+  // What the last table lacked; some of it may be forgotten by now.
   const std::vector<Key>& lost() const noexcept { return lost_; }
 
   void forget(const Key& key) {
@@ -121,7 +121,6 @@ class MirrorTable final {
     changes_.push_back({it->second, nullptr});
     records_.erase(it);
     entries_.erase(key);
-    std::erase(lost_, key);
   }
 
   std::vector<Change> take_changes() { return std::exchange(changes_, {}); }

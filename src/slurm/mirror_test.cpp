@@ -100,6 +100,42 @@ TEST_F(MirrorTest, ManyChangesAreReadByOneTable) {
   EXPECT_LE(world.fake.calls("GET jobs"), 2u);
 }
 
+struct ShortMemoryTest : MirrorTest {
+  ShortMemoryTest() : MirrorTest({.model = {.min_job_age = 60s}}) {}
+};
+
+// Purged after MinJobAge: nobody waits for a word on jobs that are over.
+TEST_F(ShortMemoryTest, PurgedJobsAreForgottenWithoutAQuestionEach) {
+  JobDescription job = small_job();
+  job.hold = true;
+  for (int i = 0; i < 200; ++i) world.fake.submit(job);
+  sync();
+  for (std::uint32_t id = 1; id <= 200; ++id) ASSERT_TRUE(world.fake.model().cancel(world.fake.now(), JobId{id}));
+  ASSERT_TRUE(wait([&] { return mirror->job(JobId{200})->states.ended() && mirror->job(JobId{1})->states.ended(); }));
+  world.loop.advance(30s);
+  world.fake.forget_calls();
+  const TimePoint begin = world.loop.now();
+  ASSERT_TRUE(wait([&] { return mirror->jobs().empty(); }, 10min));
+  EXPECT_EQ(world.fake.calls("GET job"), 0u);
+  EXPECT_LT(static_cast<double>(world.fake.all_calls()),
+            40 * std::chrono::duration<double>(world.loop.now() - begin) / 1min);
+  EXPECT_EQ(mirror->knowledge(JobId{1}), Knowledge::kGone);
+  EXPECT_EQ(mirror->knowledge(JobId{200}), Knowledge::kGone);
+}
+
+TEST_F(MirrorTest, LiveJobsThatVanishAreAskedAboutOnceEach) {
+  JobDescription job = small_job();
+  job.hold = true;
+  for (int i = 0; i < 200; ++i) world.fake.submit(job);
+  sync();
+  world.loop.advance(30s);
+  world.fake.forget_calls();
+  world.fake.model().lose_state(world.fake.now(), true, false);
+  ASSERT_TRUE(wait([&] { return mirror->jobs().empty(); }, 10min));
+  world.loop.advance(1min);
+  EXPECT_EQ(world.fake.calls("GET job"), 200u);
+}
+
 TEST_F(MirrorTest, ADeadControllerMakesNothingGone) {
   const JobId id = world.fake.submit(small_job());
   sync();
