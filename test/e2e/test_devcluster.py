@@ -93,7 +93,7 @@ def test_down_leaves_nothing(damage):
     devcluster("up", "1")
     devcluster("slurm")
     devcluster("run", "kubectl", "create", "deployment", "sleeper", "--image=busybox:stable", "--", "sleep", "1000")
-    devcluster("run", "kubectl", "wait", "--for=condition=Available", "deployment/sleeper", "--timeout=30s")
+    devcluster("run", "kubectl", "wait", "--for=condition=Available", "deployment/sleeper", "--timeout=180s")
     if damage == "kill all":
         for pid in processes():
             try:

@@ -35,9 +35,10 @@ long_step() {
   say "  done in $(duration $((SECONDS - began)))"
 }
 
-# wait_for SECONDS WHAT LOGFILE COMMAND...: poll until COMMAND succeeds.
+# wait_for WHAT LOGFILE COMMAND...: poll until COMMAND succeeds. One generous limit for all: it ends a wait for what never
+# comes, and is no test of how fast the machine is.
 wait_for() {
-  local limit=$((SECONDS + $1)) what=$2 log=$3; shift 3
+  local limit=$((SECONDS + 180)) what=$1 log=$2; shift 2
   until "$@" >/dev/null 2>&1; do
     if [ $SECONDS -ge "$limit" ]; then
       [ -s "$log" ] && tail -n 8 "$log" | sed 's/^/  | /' >&2

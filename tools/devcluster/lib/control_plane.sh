@@ -44,7 +44,7 @@ C
 
 start_control_plane() {
   start etcd; start apiserver
-  wait_for 60 kube-apiserver "$LOG/apiserver.log" api /readyz
+  wait_for kube-apiserver "$LOG/apiserver.log" api /readyz
   start controller-manager; start scheduler; start proxy; start dns
 }
 
@@ -65,7 +65,7 @@ heal() { # start what died since; `up` and `slurm` on a running cluster come her
     case $p in containerd-*) rm -f "$RUN/${p#containerd-}/containerd.sock" ;; esac
     start "$p"
   done
-  wait_for 60 kube-apiserver "$LOG/apiserver.log" api /readyz
+  wait_for kube-apiserver "$LOG/apiserver.log" api /readyz
 }
 
 cmd_up() {
@@ -88,6 +88,6 @@ cmd_up() {
     for i in "${jobs[@]}"; do wait "$i" || rc=1; done
     [ $rc = 0 ] || die "a node did not start; its log is $LOG/kubelet-nI.log. Run 'devcluster up $nodes' again, or 'devcluster down'"
   fi
-  for i in $(seq "$nodes"); do wait_for 90 "node n$i" "$LOG/kubelet-n$i.log" node_comes_up "n$i"; done
+  for i in $(seq "$nodes"); do wait_for "node n$i" "$LOG/kubelet-n$i.log" node_comes_up "n$i"; done
   say "up with $nodes nodes after $(duration $((SECONDS - began))): devcluster run kubectl get nodes"
 }

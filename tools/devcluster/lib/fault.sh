@@ -58,7 +58,7 @@ fault_program() { # NAME ACTION
     resume) pid=$(pid_of "$1") || die "$1 does not run"; kill -CONT "$pid" ;;
     *) fault_help >&2; exit 2 ;;
   esac
-  case $1-$2 in apiserver-start | apiserver-restart) wait_for 60 kube-apiserver "$LOG/apiserver.log" api /readyz ;; esac
+  case $1-$2 in apiserver-start | apiserver-restart) wait_for kube-apiserver "$LOG/apiserver.log" api /readyz ;; esac
 }
 
 compact_etcd() {

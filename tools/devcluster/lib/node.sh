@@ -76,7 +76,7 @@ up_node() { # INDEX
   make_cgroup "$NAME-$n"
   define "containerd-$n" containerd --config "$STATE/$n/containerd.toml"
   start "containerd-$n"
-  wait_for 30 "containerd of $n" "$LOG/containerd-$n.log" ctr -a "$run/containerd.sock" version
+  wait_for "containerd of $n" "$LOG/containerd-$n.log" ctr -a "$run/containerd.sock" version
   for t in "$CACHE"/images/*.tar "$STATE"/images/*.tar; do [ ! -e "$t" ] || import_image "$run/containerd.sock" "$t"; done
   define "kubelet-$n" "$BIN/kubelet" --config "$STATE/$n/kubelet.yaml" --kubeconfig "$STATE/$n.kubeconfig" \
     --root-dir "$STATE/$n/kubelet" --hostname-override="$n" --node-ip="$GATEWAY"

@@ -85,7 +85,7 @@ start_box() { # TREE
     mount --bind "$2/hosts" "$1/etc/hosts"; mount --bind "$2/resolv.conf" "$1/etc/resolv.conf"
     exec chroot "$1" bash -c "trap : HUP INT TERM; touch /run/slurm/ready; while :; do sleep 600 & wait; done"' _ "$tree" "$STATE/slurm"
   start slurm
-  wait_for 10 "Slurm's box" "$LOG/slurm.log" test -e "$STATE/slurm/ready"
+  wait_for "Slurm's box" "$LOG/slurm.log" test -e "$STATE/slurm/ready"
 }
 
 start_slurmctld() { # [-c]
@@ -93,7 +93,7 @@ start_slurmctld() { # [-c]
   # a pid file of a killed one: its number may be anybody's in the box by now, and slurmctld kills what it finds there
   rm -f "$STATE/slurm/slurmctld.pid"
   in_box sh -c 'mkdir -p /run/slurmctld; chown slurm /run/slurmctld; slurmctld "$@"' _ "$@" >>"$LOG/slurm.log" 2>&1 </dev/null
-  wait_for 20 slurmctld "$STATE/slurm/log/slurmctld.log" in_box sh -c 'scontrol ping | grep -q UP'
+  wait_for slurmctld "$STATE/slurm/log/slurmctld.log" in_box sh -c 'scontrol ping | grep -q UP'
 }
 
 # It refuses to run as root or SlurmUser; SLURM_JWT must be set or it answers 401 to everything.
@@ -101,7 +101,7 @@ start_slurmrestd() {
   slurm_pid slurmrestd >/dev/null 2>&1 && return 0
   in_box bash -c "cd /; SLURM_JWT=daemon MALLOC_ARENA_MAX=1 SLURMRESTD_JSON=compact setsid setpriv --reuid 65534 --regid 65534 \
     --clear-groups slurmrestd -a rest_auth/jwt -s openapi/slurmctld 127.0.0.1:6820 $GATEWAY:6820 >>/run/slurm/log/slurmrestd.log 2>&1 </dev/null &" >/dev/null 2>&1
-  wait_for 10 slurmrestd "$STATE/slurm/log/slurmrestd.log" in_net bash -c '</dev/tcp/127.0.0.1/6820'
+  wait_for slurmrestd "$STATE/slurm/log/slurmrestd.log" in_net bash -c '</dev/tcp/127.0.0.1/6820'
 }
 
 start_slurmds() { # COUNT
@@ -110,7 +110,7 @@ start_slurmds() { # COUNT
     in_box sh -c 'kill -0 $(cat /run/slurm/slurmd-$0.pid 2>/dev/null) 2>/dev/null || slurmd -N $0' "n$i" >>"$LOG/slurm.log" 2>&1 </dev/null
   done
   # slurmd forks before it can fail: only the node's state tells
-  [ "$1" = 0 ] || wait_for 20 "slurmd" "$STATE/slurm/log/slurmd-n1.log" in_box sh -c "[ \"\$(sinfo -h -t idle,mixed,allocated -o %D)\" = $1 ]"
+  [ "$1" = 0 ] || wait_for "slurmd" "$STATE/slurm/log/slurmd-n1.log" in_box sh -c "[ \"\$(sinfo -h -t idle,mixed,allocated -o %D)\" = $1 ]"
 }
 
 stop_slurm() { stop slurm KILL; rm -rf "$STATE/slurm" "$STATE/proc/slurm"; }
