@@ -103,7 +103,7 @@ def scale(kube, replicas):
     """The chart's own scheduler and controllers: gone (0) or back (1)."""
     for deployment in ROLES.values():
         kube.apps.patch_namespaced_deployment_scale(deployment, RELEASE, {"spec": {"replicas": replicas}})
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 180
     while time.monotonic() < limit:
         pods = [p for p in kube.core.list_namespaced_pod(RELEASE).items if any(p.metadata.name.startswith(d) for d in ROLES.values())]
         ready = [p for p in pods if any(c.type == "Ready" and c.status == "True" for c in p.status.conditions or [])]
