@@ -81,6 +81,7 @@ cmd_up() {
     up_network; make_control_plane; start_control_plane
     touch "$STATE/complete"
   fi
+  raise_inotify_limit
   local new=(); for i in $(seq "$nodes"); do [ -e "$STATE/proc/kubelet-n$i" ] || new+=("$i"); done
   if [ ${#new[@]} -gt 0 ]; then
     say "starting ${#new[@]} kubelet(s), each with its containerd (usually 10 s)"

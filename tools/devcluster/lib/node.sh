@@ -68,6 +68,13 @@ Y
 
 import_image() { ctr -a "$1" -n k8s.io image import "$2" >/dev/null; } # SOCKET TAR
 
+# A kubelet and its containerd hold about ten inotify instances; the usual limit of 128 a user is soon at its end, and then
+# they fail in odd ways ("unknown service runtime.v1.RuntimeService"). The limit is the machine's: it stays raised after `down`.
+raise_inotify_limit() {
+  local limit=/proc/sys/fs/inotify/max_user_instances
+  [ "$(cat $limit)" -ge 1024 ] || echo 1024 2>/dev/null >$limit || say "WARNING: $limit cannot be raised from $(cat $limit) to 1024"
+}
+
 up_node() { # INDEX
   local n=n$1 run=$RUN/n$1 t
   mkdir -p "$run" "$STATE/$n/cdi"
