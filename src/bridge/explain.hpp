@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "bridge/explain_claim.hpp"
 #include "bridge/explain_group.hpp"
 #include "json/value.hpp"
 #include "kube/event_list.hpp"
@@ -21,8 +22,10 @@ struct Explanation {
   std::optional<GroupExplanation> group;                   // of a pod of a gang
 };
 
-// `pod` and the EventList (events.k8s.io/v1) as the API server gives them.
-Explanation explain_pod(const json::Value& pod, const json::Value& events);
+// `pod` and the EventList (events.k8s.io/v1) as the API server gives them. `claim`: of a pod that asks for devices by
+// class.
+Explanation explain_pod(const json::Value& pod, const json::Value& events,
+                        const std::optional<ClaimStand>& claim = std::nullopt);
 std::string to_text(const Explanation& explanation, bool colours);
 json::Value to_json(const Explanation& explanation);
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/text_table.hpp"
+#include "bridge/explain_claim.hpp"
 #include "bridge/names.hpp"
 
 namespace bascule::bridge {
@@ -136,6 +137,8 @@ class Judge final {
     out_.verdict += reason_.empty() ? "." : ": " + reason_ + ".";
     if (waiting == 0) {
       out_.next = "Whoever set the scheduling gates removes them.";
+    } else if (const std::string remedy = device_remedy(reason_); !remedy.empty()) {
+      out_.next = remedy;
     } else if (waiting_jobs_.empty()) {
       out_.next = "A Slurm job for those who wait is submitted when that is over.";
     } else if (placed() > 0) {
@@ -210,7 +213,8 @@ std::string name_of_group(const Group& group, const PodPtr& member) {
   return name + ", group " + (index.empty() ? std::string("?") : std::string(index));
 }
 
-std::string remedy_of(std::string_view reason) {
+std::string remedy_of(std::string_view reason, std::string_view message) {
+  if (std::string remedy = device_remedy(message); !remedy.empty()) return remedy;
   static const std::map<std::string_view, std::string_view> remedies{
       {"InvalidRequest",
        "Correct what the sentence names on the object whose annotations count (the Job, the group, "
@@ -221,6 +225,11 @@ std::string remedy_of(std::string_view reason) {
       {"SlurmUnreachable", "It goes on as soon as Slurm answers: `scontrol ping`, then the log of slurmrestd."},
       {"SlurmUnknown", "It goes on as soon as Slurm's tables are known again; nothing is guessed until then."},
       {"SubmitInDoubt", "Nothing to do: within half a minute it is known, and a second job is never submitted."},
+      {"Submitting", "Nothing to do: a matter of a moment."},
+      {"ForeignJob",
+       "Remove the label scheduler.slinky.slurm.net/slurm-jobid from the pod (an administrator may): a new job is "
+       "submitted then."},
+      {"SlurmStarting", "Nothing to do: a matter of a second. If it lasts, `scontrol ping` and the log of slurmrestd."},
       {"GangClosed", "Make a new group for new pods."},
       {"OwnerUnknown", "Create the object that is named, or correct the pod's owner or group."},
       {"NodeRefused",

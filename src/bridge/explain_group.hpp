@@ -37,7 +37,7 @@ json::Value to_json(const GroupExplanation& explanation);
 // "PodGroup ns/name", "LeaderWorkerSet ns/name, group 0" by one of its pods, which may be null.
 std::string name_of_group(const Group& group, const PodPtr& member);
 
-// What to do about a condition of ours (Waiting::reason); empty: nothing but wait.
-std::string remedy_of(std::string_view reason);
+// What to do about a condition of ours (Waiting::reason and message); empty: nothing but wait.
+std::string remedy_of(std::string_view reason, std::string_view message);
 
 }  // namespace bascule::bridge

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "bridge/claim_plan.hpp"
 #include "bridge/names.hpp"
 #include "bridge/owners.hpp"
 
@@ -73,6 +74,23 @@ std::string selector_of(const Group& group) {
   return {};
 }
 
+// Of a pod that has one, or is about to get it: before it has a node, a claim that is not there is nothing to tell.
+Task<std::optional<ClaimStand>> read_claim(kube::Client& client, PodPtr pod) {
+  if (!needs_claim(*pod) || pod->terminal()) co_return std::nullopt;
+  NamespacedName key = claim_key(*pod);
+  if (!pod->extended_claim.empty()) key.name = pod->extended_claim;
+  std::optional<json::Value> claim;
+  try {
+    claim = co_await client.get(kResourceClaims, key);
+  } catch (const kube::NotFound&) {
+  } catch (const kube::NotServed&) {
+  } catch (const kube::Forbidden&) {  // whoever may read pods need not be allowed to read claims
+    co_return std::nullopt;
+  }
+  if (!claim && !pod->bound()) co_return std::nullopt;
+  co_return stand_of_claim(key, claim ? &*claim : nullptr);
+}
+
 }  // namespace
 
 Task<Explanation> read_pod_explanation(kube::Client& client, NamespacedName key) {
@@ -85,9 +103,10 @@ Task<Explanation> read_pod_explanation(kube::Client& client, NamespacedName key)
   }
   if (!there) throw NothingToExplain("there is no pod " + key.str() + "; -n chooses the namespace");
   const json::Value events = co_await client.list(kube::resources::kEvents, key.ns, {"", "regarding.name=" + key.name});
-  Explanation out = explain_pod(pod, events);
   Reader reader(client);
   const PodPtr decoded = reader.decode(pod);
+  const std::optional<ClaimStand> claim = co_await read_claim(client, decoded);
+  Explanation out = explain_pod(pod, events, claim);
   const auto group = group_of(*decoded);
   if (!group) co_return out;
   auto members = co_await reader.members(key.ns, selector_of(*group));

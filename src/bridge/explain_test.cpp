@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "bridge/claim_plan.hpp"
 #include "bridge/explain_read.hpp"
 #include "bridge/names.hpp"
 #include "net/loopback.hpp"
@@ -97,13 +98,139 @@ TEST_F(ExplainTest, EveryReasonSaysWhatToDo) {
       {"SlurmRefused", "tried again"},           {"SlurmUnreachable", "scontrol ping"},
       {"SubmitInDoubt", "Nothing to do"},        {"OwnerUnknown", "Create the object"},
       {"SlurmUnknown", "nothing is guessed"},    {"SlurmJobEnded", "sacct"},
-      {"InsufficientPods", "when that is over"}, {"NodeRefused", "see to the node"}};
+      {"InsufficientPods", "when that is over"}, {"NodeRefused", "see to the node"},
+      {"ForeignJob", "Remove the label"},        {"SlurmStarting", "a matter of a second"}};
   int number = 0;
   for (const auto& [reason, remedy] : expected) {
     const std::string name = "p-" + std::to_string(++number);
     add(pod(name, {.reason = reason, .message = "a sentence"}));
     EXPECT_THAT(explain(name).next, HasSubstr(remedy)) << reason;
   }
+}
+
+// A pod that asks for two GPUs by class, and the claim that the bridge makes for it.
+struct ExplainClaims : ExplainTest {
+  ExplainClaims() { api.add_resource(kResourceClaims); }
+
+  std::string add_asking(const std::string& name, const Stand& stand) {
+    json::Value value = pod(name, stand);
+    json::at_or_create(value, {"spec", "containers"}).as_array()[0].as_object()["resources"] =
+        json::Object{{"limits", json::Object{{"deviceclass.resource.kubernetes.io/gpu.example.com", "2"}}}};
+    add(value);
+    json::Interner interner;
+    return claim_key(*kube::decode_pod(json::dump(*api.get(kube::resources::kPods, {"ml", name})), interner)).name;
+  }
+  void add_claim(const std::string& name, bool allocated, json::Array finalizers = {}) {
+    api.create(
+        kResourceClaims,
+        json::Object{{"apiVersion", "resource.k8s.io/v1"},
+                     {"kind", "ResourceClaim"},
+                     {"metadata", json::Object{{"namespace", "ml"}, {"name", name}, {"finalizers", finalizers}}}});
+    if (!allocated) return;
+    json::Array results;
+    for (const char* device : {"gpu-0", "gpu-1"}) {
+      results.push_back(
+          json::Object{{"request", "gpu"}, {"driver", "gpu.example.com"}, {"pool", "n1"}, {"device", device}});
+    }
+    api.patch(kResourceClaims, {"ml", name},
+              json::Object{
+                  {"status", json::Object{{"allocation",
+                                           json::Object{{"devices", json::Object{{"results", std::move(results)}}}}}}}},
+              "status");
+  }
+  std::string fact(const Explanation& e, std::string_view name) {
+    for (const auto& [key, value] : e.facts) {
+      if (key == name) return value;
+    }
+    return {};
+  }
+};
+
+TEST_F(ExplainClaims, EveryClaimThatIsNotReadySaysWhatTheAdministratorCanDo) {
+  const std::string begin = "the pod's devices are not claimed yet: ";
+  const std::pair<std::string, const char*> expected[] = {
+      {"device gpu.example.com/n1/gpu-0 is held by claim other/train-1-slurm-7",
+       "`kubectl delete resourceclaim train-1-slurm-7 -n other`"},
+      {"ResourceClaim ml/a-slurm-1 is not this bridge's; delete it", "`kubectl delete resourceclaim a-slurm-1 -n ml`"},
+      {"ResourceClaim ml/a-slurm-1 of an earlier try is being deleted", "`kubectl get -o yaml resourceclaim a-slurm-1"},
+      {"ResourceClaim ml/a-slurm-1 of an earlier try is replaced", "Nothing to do"},
+      {"ResourceClaim ml/a-slurm-1 was changed by somebody else", "Nothing to do"},
+      {"the claim went while it was looked at", "Nothing to do"}};
+  int number = 0;
+  for (const auto& [problem, remedy] : expected) {
+    const std::string name = "p-" + std::to_string(++number);
+    add_asking(name, {.job = "17", .reason = "ClaimNotReady", .message = begin + problem});
+    const Explanation e = explain(name);
+    EXPECT_EQ(e.verdict, "The pod waits: " + begin + problem + ".");
+    EXPECT_THAT(e.next, HasSubstr(remedy)) << problem;
+    EXPECT_THAT(e.next, Not(HasSubstr("as soon as Slurm job 17 runs"))) << problem;
+  }
+}
+
+TEST_F(ExplainClaims, DevicesThatSlurmDidNotGiveAreComparedWithWhatIsPublished) {
+  const char* why =
+      "Slurm job 17 is RUNNING but the pod cannot start: node n1 has no devices for the pod: it asks for 2 "
+      "of class gpu.example.com, and Slurm job 17 has 1 there that are free";
+  add_asking("a", {.job = "17", .reason = "NodeRefused", .message = why});
+  EXPECT_THAT(explain("a").next, HasSubstr("kubectl get resourceslices"));
+  add_asking("b", {.job = "17",
+                   .reason = "NodeRefused",
+                   .message = std::string(why) + "; gpu.example.com/n1/gpu-1 is held by claim x/y"});
+  EXPECT_THAT(explain("b").next, HasSubstr("`kubectl get -o yaml resourceclaim y -n x`"));
+}
+
+TEST_F(ExplainClaims, SaysSinceWhenItWaitsAndSinceWhenForThis) {
+  const char* why = "the pod's devices are not claimed yet: ResourceClaim ml/a was changed by somebody else";
+  add_asking("a", {.job = "17", .reason = "ClaimNotReady", .message = why});
+  api.patch(kube::resources::kPods, {"ml", "a"},
+            json::Object{{"status", json::Object{{"conditions", json::Array{json::Object{{"type", "PodScheduled"},
+                                                                                         {"status", "False"},
+                                                                                         {"reason", "ClaimNotReady"},
+                                                                                         {"message", why},
+                                                                                         {"lastTransitionTime",
+                                                                                          "2026-01-01T00:00:00Z"}}}}}}},
+            "status");
+  const std::pair<const char*, const char*> said[] = {{"01", "Slurm job 17 is PENDING"}, {"02", why}, {"03", why}};
+  for (const auto& [minute, note] : said) {
+    api.create(kube::resources::kEvents,
+               json::Object{{"apiVersion", "events.k8s.io/v1"},
+                            {"kind", "Event"},
+                            {"metadata", json::Object{{"namespace", "ml"}, {"name", std::string("e") + minute}}},
+                            {"eventTime", std::string("2026-01-01T00:") + minute + ":00.000000Z"},
+                            {"reason", "FailedScheduling"},
+                            {"note", note},
+                            {"type", "Warning"},
+                            {"action", "Scheduling"},
+                            {"reportingController", "c"},
+                            {"reportingInstance", "i"},
+                            {"regarding", json::Object{{"kind", "Pod"}, {"namespace", "ml"}, {"name", "a"}}}});
+  }
+  const Explanation e = explain("a");
+  EXPECT_EQ(fact(e, "waits since"), "2026-01-01T00:00:00Z");
+  EXPECT_EQ(fact(e, "says so since"), "2026-01-01T00:02:00.000000Z");
+  EXPECT_EQ(fact(e, "claim"), "");
+}
+
+TEST_F(ExplainClaims, ABoundPodsClaim) {
+  const std::string lost = add_asking("lost", {.job = "17", .node = "n1"});
+  Explanation e = explain("lost");
+  EXPECT_EQ(e.verdict, "The pod is on node n1, held by Slurm job 17. Its ResourceClaim ml/" + lost +
+                           " does not exist any more: kubelet cannot start it.");
+  EXPECT_THAT(e.next, HasSubstr("Delete the pod"));
+  EXPECT_EQ(fact(e, "claim"), "ml/" + lost + " does not exist");
+
+  add_claim(add_asking("a", {.job = "17", .node = "n1"}), true);
+  e = explain("a");
+  EXPECT_EQ(e.verdict, "The pod is on node n1, held by Slurm job 17.");
+  EXPECT_THAT(e.next, HasSubstr("log of the driver"));
+  EXPECT_THAT(fact(e, "claim"), HasSubstr(" allocated: gpu-0, gpu-1 of pool n1 (gpu.example.com), since "));
+
+  const std::string going = add_asking("going", {.job = "18", .node = "n1", .phase = "Running"});
+  add_claim(going, true, {"resource.kubernetes.io/delete-protection"});
+  api.remove(kResourceClaims, {"ml", going});
+  e = explain("going");
+  EXPECT_THAT(e.verdict, HasSubstr("and stays until the pod has ended."));
+  EXPECT_EQ(e.next, "It runs; it is deleted if its Slurm job ends first.");
 }
 
 TEST_F(ExplainTest, BoundAndOver) {
