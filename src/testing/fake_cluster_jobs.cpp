@@ -5,6 +5,7 @@
 
 #include "base/log.hpp"
 #include "base/time.hpp"
+#include "kube/condition.hpp"
 #include "testing/fake_api_rules.hpp"
 #include "testing/fake_cluster.hpp"
 
@@ -31,10 +32,8 @@ std::string controller_uid(const Value& object, std::string_view kind) {
 
 bool finished(const Value& job) {
   const Array* conditions = json::array_at(job, {"status", "conditions"});
-  return conditions && std::ranges::any_of(*conditions, [](const Value& c) {
-           const std::string_view type = json::string_at(c, {"type"});
-           return (type == "Complete" || type == "Failed") && json::string_at(c, {"status"}) == "True";
-         });
+  return kube::holds(kube::find_condition(conditions, "Complete")) ||
+         kube::holds(kube::find_condition(conditions, "Failed"));
 }
 
 bool has_finalizer(const Value& object, std::string_view finalizer) {

@@ -7,6 +7,7 @@
 #include "base/duration.hpp"
 #include "base/text_table.hpp"
 #include "base/time.hpp"
+#include "kube/condition.hpp"
 #include "operator/api/names.hpp"
 #include "operator/api/resources.hpp"
 #include "operator/explain/fields.hpp"
@@ -44,7 +45,7 @@ void judge(const kube::Resource& resource, const json::Value& object, Explanatio
   const json::Value* degraded = condition_of(object, "Degraded");
   if (ready != nullptr) {
     out.since = time_at(*ready, {"lastTransitionTime"});
-    if (!holds(ready)) out.waits = sentences(json::string_at(*ready, {"message"}));
+    if (!kube::holds(ready)) out.waits = sentences(json::string_at(*ready, {"message"}));
   }
   if (const auto deleted = time_at(object, {"metadata", "deletionTimestamp"})) {
     out.verdict = fmt::format("The {} is being deleted.", resource.kind);
@@ -63,11 +64,11 @@ void judge(const kube::Resource& resource, const json::Value& object, Explanatio
   if (is_old(object, *ready)) {
     out.verdict = fmt::format("The operator has not looked at the newest change of the {} yet.", resource.kind);
     out.next.emplace_back("If this lasts, see the log of Deployment slurm-operator.");
-  } else if (holds(degraded)) {
+  } else if (kube::holds(degraded)) {
     out.verdict = fmt::format("The {} is not as it should be, and somebody has to mend something.", resource.kind);
     out.since = time_at(*degraded, {"lastTransitionTime"});
     out.next.emplace_back("Correct what the sentences name; the operator follows by itself.");
-  } else if (holds(ready)) {
+  } else if (kube::holds(ready)) {
     out.verdict = fmt::format("The {} is as it should be.", resource.kind);
   } else {
     out.verdict = fmt::format("The operator waits for the {} to be as it should.", resource.kind);
@@ -98,12 +99,12 @@ Neighbour neighbour_of(const std::string& name, const json::Value& object) {
   }
   if (ready != nullptr) {
     out.since = time_at(*ready, {"lastTransitionTime"});
-    if (holds(ready)) out.state = "ready";
-    if (!holds(ready)) out.says = text_at(*ready, {"message"});
+    if (kube::holds(ready)) out.state = "ready";
+    if (!kube::holds(ready)) out.says = text_at(*ready, {"message"});
   } else {
     out.says = "the operator has not said anything about it yet";
   }
-  if (holds(condition_of(object, "Degraded"))) out.state = "degraded";
+  if (kube::holds(condition_of(object, "Degraded"))) out.state = "degraded";
   if (const auto deleted = time_at(object, {"metadata", "deletionTimestamp"})) {
     out.state = "going";
     out.since = deleted;
@@ -128,7 +129,7 @@ void add_facts(const kube::Resource& resource, const json::Value& object, Explan
     fact("update", text_at(object, {"spec", "updateStrategy", "type"}));
     fact("drain limit", text_at(object, {"metadata", "annotations", names::kDrainLimit}));
     if (const json::Value* made = condition_of(object, "ReservationCreated")) {
-      fact("reservation", holds(made) ? "made: " + text_at(*made, {"message"}) : text_at(*made, {"message"}));
+      fact("reservation", kube::holds(made) ? "made: " + text_at(*made, {"message"}) : text_at(*made, {"message"}));
     }
   }
   if (resource == kTokens) {

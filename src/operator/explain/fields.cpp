@@ -1,6 +1,6 @@
 #include "operator/explain/fields.hpp"
 
-#include <algorithm>
+#include "kube/condition.hpp"
 
 namespace bascule::op::explain {
 
@@ -12,14 +12,7 @@ std::optional<WallTime> time_at(const json::Value& value, json::Path path) {
 }
 
 const json::Value* condition_of(const json::Value& object, std::string_view type) {
-  const json::Array* list = json::array_at(object, {"status", "conditions"});
-  if (list == nullptr) return nullptr;
-  const auto found =
-      std::ranges::find_if(*list, [&](const json::Value& c) { return json::string_at(c, {"type"}) == type; });
-  return found == list->end() ? nullptr : &*found;
-}
-bool holds(const json::Value* condition) {
-  return condition != nullptr && json::string_at(*condition, {"status"}) == "True";
+  return kube::find_condition(json::array_at(object, {"status", "conditions"}), type);
 }
 
 }  // namespace bascule::op::explain

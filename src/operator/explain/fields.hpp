@@ -14,6 +14,5 @@ std::string text_at(const json::Value& value, json::Path path);
 std::optional<WallTime> time_at(const json::Value& value, json::Path path);
 // Of an object's status; nullptr: it has none of this type. Points into the object.
 const json::Value* condition_of(const json::Value& object, std::string_view type);
-bool holds(const json::Value* condition);
 
 }  // namespace bascule::op::explain

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/time.hpp"
+#include "kube/condition.hpp"
 #include "operator/api/names.hpp"
 #include "operator/explain/fields.hpp"
 #include "operator/nodeset/facts.hpp"
@@ -234,7 +235,7 @@ PodStand judge_pod(const json::Value& pod, bool worker) {
     out.why = fmt::format("its containers have {} s to end", grace);
   } else if (out.node.empty()) {
     judge_unbound(pod, out);
-  } else if (!holds(condition_of(pod, "Ready"))) {
+  } else if (!kube::holds(condition_of(pod, "Ready"))) {
     judge_starting(pod, out);
   } else if (worker) {
     SlurmJudge(view, out).judge();

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/time.hpp"
+#include "kube/condition.hpp"
 #include "operator/nodeset/view.hpp"
 
 namespace bascule::op::nodeset {
@@ -78,20 +79,16 @@ json::Object print_status(const json::Value& status, const Status& now) {
 }
 
 std::optional<Condition> condition_at(const json::Value& status, std::string_view type) {
-  const json::Array* conditions = json::array_at(status, {"conditions"});
-  if (conditions == nullptr) return std::nullopt;
-  for (const json::Value& item : *conditions) {
-    if (json::string_at(item, {"type"}) != type) continue;
-    Condition condition;
-    condition.type = type;
-    condition.reason = json::string_at(item, {"reason"});
-    condition.message = json::string_at(item, {"message"});
-    condition.is_true = json::string_at(item, {"status"}) == "True";
-    condition.generation = json::int_at(item, {"observedGeneration"}).value_or(0);
-    condition.since = parse_rfc3339(json::string_at(item, {"lastTransitionTime"})).value_or(WallTime{});
-    return condition;
-  }
-  return std::nullopt;
+  const json::Value* found = kube::find_condition(json::array_at(status, {"conditions"}), type);
+  if (found == nullptr) return std::nullopt;
+  Condition condition;
+  condition.type = type;
+  condition.reason = json::string_at(*found, {"reason"});
+  condition.message = json::string_at(*found, {"message"});
+  condition.is_true = kube::holds(found);
+  condition.generation = json::int_at(*found, {"observedGeneration"}).value_or(0);
+  condition.since = parse_rfc3339(json::string_at(*found, {"lastTransitionTime"})).value_or(WallTime{});
+  return condition;
 }
 
 void set_condition(json::Object& status, std::string_view type, const std::optional<Condition>& condition) {

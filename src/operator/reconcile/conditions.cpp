@@ -3,20 +3,13 @@
 #include <algorithm>
 
 #include "base/time.hpp"
+#include "kube/condition.hpp"
 
 namespace bascule::op::reconcile {
 
 namespace {
 
 constexpr std::size_t kMaxMessage = 1024;  // bytes; a message is for people
-
-const json::Value* condition_of(const json::Value& status, std::string_view type) {
-  const json::Array* list = json::array_at(status, {"conditions"});
-  if (!list) return nullptr;
-  const auto found =
-      std::ranges::find_if(*list, [&](const json::Value& item) { return json::string_at(item, {"type"}) == type; });
-  return found == list->end() ? nullptr : &*found;
-}
 
 std::string message_of(const Plan& plan) {
   std::string out;
@@ -44,7 +37,7 @@ struct Condition {
 
 json::Value print(const Condition& condition, std::int64_t generation, const json::Value& old, WallTime now) {
   const std::string_view status = condition.holds ? "True" : "False";
-  const json::Value* before = condition_of(old, condition.type);
+  const json::Value* before = kube::find_condition(json::array_at(old, {"conditions"}), condition.type);
   const bool holds_on = before && json::string_at(*before, {"status"}) == status &&
                         !json::string_at(*before, {"lastTransitionTime"}).empty();
   return json::Object{{"type", condition.type},
@@ -86,7 +79,8 @@ bool status_differs(const json::Object& wanted, const json::Value& old) {
   for (const auto& [key, value] : wanted) {
     if (key == "conditions") {
       for (const json::Value& condition : value.get_array()) {
-        const json::Value* before = condition_of(old, json::string_at(condition, {"type"}));
+        const json::Value* before =
+            kube::find_condition(json::array_at(old, {key}), json::string_at(condition, {"type"}));
         if (!before || !same_condition(condition, *before)) return true;
       }
       continue;

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "base/log.hpp"
+#include "kube/condition.hpp"
 #include "net/http.hpp"
 #include "operator/api/derived.hpp"
 #include "operator/api/read.hpp"
@@ -58,10 +59,7 @@ bool only_status_changed(const kube::DynamicObject& before, const kube::DynamicO
 }
 
 bool is_ready(const kube::DynamicObject& pod) {
-  const json::Array* conditions = json::array_at(pod.value, {"status", "conditions"});
-  return conditions != nullptr && std::ranges::any_of(*conditions, [](const json::Value& condition) {
-           return json::string_at(condition, {"type"}) == "Ready" && json::string_at(condition, {"status"}) == "True";
-         });
+  return kube::holds(kube::find_condition(json::array_at(pod.value, {"status", "conditions"}), "Ready"));
 }
 
 // For pods of slurmctld: nothing that could make another one serve.
