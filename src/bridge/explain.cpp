@@ -6,6 +6,7 @@
 
 #include "base/text_table.hpp"
 #include "bridge/names.hpp"
+#include "kube/condition.hpp"
 
 namespace bascule::bridge {
 
@@ -19,11 +20,7 @@ std::string text_at(const json::Value& value, json::Path path) {
 }
 
 const json::Value* scheduled_condition(const json::Value& pod) {
-  const json::Array* conditions = json::array_at(pod, {"status", "conditions"});
-  if (conditions == nullptr) return nullptr;
-  const auto it = std::ranges::find_if(
-      *conditions, [](const json::Value& c) { return json::string_at(c, {"type"}) == "PodScheduled"; });
-  return it == conditions->end() ? nullptr : &*it;
+  return kube::find_condition(json::array_at(pod, {"status", "conditions"}), "PodScheduled");
 }
 
 struct Stand {
