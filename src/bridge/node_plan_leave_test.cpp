@@ -1,0 +1,264 @@
+// node_plan.hpp: at rest, what is unknown, drains, and how nodes leave.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bridge/node_world_test.hpp"
+
+namespace bascule::bridge {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace node_world;
+using testing::IsEmpty;
+
+// --- at rest, unknown ------------------------------------------------------------------------------------------------
+
+TEST(NodePlan, AtRestThereIsNothingToDo) {
+  const NodePlan plan = World().plan({tainted()}, registered());
+  EXPECT_TRUE(plan.idle());
+  EXPECT_FALSE(plan.wake);
+  EXPECT_THAT(plan.say, IsEmpty());
+}
+
+// W49: what is not known changes nothing; the taint stays.
+TEST(NodePlan, UnknownCausesNothing) {
+  World world;
+  world.slurm_known = false;
+  EXPECT_TRUE(world.plan({tainted()}, std::nullopt).idle());
+  EXPECT_TRUE(world.plan({Kube{}}, std::nullopt).idle());
+  world.slurm_known = true;
+  world.nodes_known = false;
+  EXPECT_TRUE(world.plan({}, registered()).idle());
+}
+
+TEST(NodePlan, TaintStaysUntilSlurmHasLackedTheNodeForLong) {
+  World world;
+  Kube kube = tainted();
+  kube.external = false;
+  NodePlan plan = world.plan({kube}, std::nullopt);
+  EXPECT_FALSE(plan.taint);
+  ASSERT_TRUE(plan.wake);
+  world.now = *plan.wake - 1s;
+  EXPECT_FALSE(world.plan({kube}, std::nullopt).taint);
+  world.now += 1s;
+  EXPECT_EQ(world.plan({kube}, std::nullopt).taint, false);
+  // back in time: the clock starts again
+  World other;
+  static_cast<void>(other.plan({kube}, std::nullopt));
+  static_cast<void>(other.plan({tainted()}, registered()));
+  other.now += kAbsentSettles;
+  EXPECT_FALSE(other.plan({kube}, std::nullopt).taint);
+}
+
+TEST(NodePlan, AnEmptyNodeListFreesNoNode) {
+  World world;
+  world.has_nodes = false;
+  Kube kube = tainted();
+  kube.external = false;
+  static_cast<void>(world.plan({kube}, std::nullopt));
+  world.now += 10min;
+  const NodePlan plan = world.plan({kube}, std::nullopt);
+  EXPECT_FALSE(plan.taint);
+  EXPECT_THAT(plan.say, says("SlurmWithoutNodes"));
+  // unless we emptied it
+  EXPECT_TRUE(world.plan({kube}, drained(registered(), "x")).remove);
+  static_cast<void>(world.plan({kube}, std::nullopt));
+  world.now += kAbsentSettles;
+  EXPECT_EQ(world.plan({kube}, std::nullopt).taint, false);
+}
+
+TEST(NodePlan, TaintOfALabelledNodeStaysWhileItIsNotInSlurm) {
+  World world;
+  Kube kube = tainted();
+  kube.ready = "False";
+  static_cast<void>(world.plan({kube}, std::nullopt));
+  world.now += 10min;
+  EXPECT_FALSE(world.plan({kube}, std::nullopt).taint);
+}
+
+TEST(NodePlan, TaintsWhatIsShared) {
+  EXPECT_EQ(World().plan({Kube{}}, registered()).taint, true);
+  Kube other = tainted();
+  other.taint = "old-name";
+  EXPECT_EQ(World().plan({other}, registered()).taint, true);
+}
+
+// W49: equal names alone do not opt a node in.
+TEST(NodePlan, HybridNodesAreSharedThroughThePartition) {
+  Kube kube;
+  kube.external = false;
+  slurm::Node slurmd = registered();
+  slurmd.states.flags = 0;
+  slurmd.extra.clear();
+  EXPECT_EQ(World().plan({kube}, slurmd).taint, true);
+  slurmd.partitions = {"other"};
+  EXPECT_TRUE(World().plan({kube}, slurmd).idle());
+  World no_partition;
+  no_partition.config.partition.clear();
+  EXPECT_TRUE(no_partition.plan({kube}, slurmd).idle());
+  kube.slurm_name = "n1";
+  EXPECT_EQ(no_partition.plan({kube}, slurmd).taint, true);
+}
+
+// --- drain -----------------------------------------------------------------------------------------------------------
+
+TEST(NodePlan, CordonDrainsAndUncordonUndrains) {
+  Kube kube = tainted();
+  kube.cordoned = true;
+  const NodePlan drain = World().plan({kube}, registered());
+  ASSERT_TRUE(drain.state);
+  EXPECT_EQ(drain.state->state, "DRAIN");
+  EXPECT_TRUE(World().plan({kube}, drained(registered(), *drain.state->reason)).idle());
+  const NodePlan undrain = World().plan({tainted()}, drained(registered(), *drain.state->reason));
+  ASSERT_TRUE(undrain.state);
+  EXPECT_EQ(undrain.state->state, "UNDRAIN");
+}
+
+TEST(NodePlan, HybridNodesAreDrainedAndUndrainedToo) {
+  Kube kube = tainted();
+  kube.external = false;
+  kube.cordoned = true;
+  slurm::Node slurmd = registered();
+  slurmd.states.flags = 0;
+  slurmd.extra.clear();
+  EXPECT_EQ(World().plan({kube}, slurmd).state->state, "DRAIN");
+  slurmd.partitions.clear();
+  EXPECT_FALSE(World().plan({kube}, slurmd).state) << "not ours to drain";
+}
+
+TEST(NodePlan, AnAdministratorsDrainIsTheirs) {
+  for (const char* reason : {"bad disk", "", "see slurm-bridge: corresponding Kubernetes node (n1) is schedulable",
+                             "slurm-bridge: told me to"}) {
+    const NodePlan plan = World().plan({tainted()}, drained(registered(), reason));
+    EXPECT_TRUE(plan.idle()) << reason;
+    EXPECT_THAT(plan.say, says("SlurmNodeDrained"));
+    Kube cordoned = tainted();
+    cordoned.cordoned = true;
+    EXPECT_TRUE(World().plan({cordoned}, drained(registered(), reason)).idle()) << reason;
+  }
+}
+
+// A node that somebody else has put down has their reason; a drain of ours would replace it, and starts nothing less.
+TEST(NodePlan, ADownNodeIsWhosePutItDown) {
+  World world;
+  slurm::Node slurm = registered();
+  slurm.states.base = slurm::NodeState::kDown;
+  slurm.reason = "power supply";
+  Kube kube = tainted();
+  kube.unreachable = true;
+  kube.ready = "Unknown";
+  EXPECT_FALSE(world.plan({kube}, slurm).state);
+  kube.cordoned = true;
+  EXPECT_FALSE(world.plan({kube}, slurm).state);
+  slurm.states.base = slurm::NodeState::kIdle;
+  EXPECT_TRUE(world.plan({kube}, slurm).state) << "up again: drained for what Kubernetes says";
+}
+
+// A dead kubelet's node is drained and never put down: that would end its jobs at once, on their healthy nodes too, and
+// give nodes away under pods that run.
+TEST(NodePlan, ADeadNodeIsDrainedNotDown) {
+  World world;
+  Kube kube = tainted();
+  kube.unreachable = true;
+  kube.ready = "Unknown";
+  slurm::Node slurm = registered();
+  slurm.states.base = slurm::NodeState::kAllocated;
+  slurm.alloc_cpus = 8;
+  const NodePlan plan = world.plan({kube}, slurm);
+  ASSERT_TRUE(plan.state);
+  EXPECT_EQ(plan.state->state, "DRAIN");
+  EXPECT_TRUE(world.plan({kube}, drained(slurm, *plan.state->reason)).idle());
+  kube = tainted();
+  EXPECT_EQ(world.plan({kube}, drained(slurm, *plan.state->reason)).state->state, "UNDRAIN");
+}
+
+TEST(NodePlan, NotReadyNodesAreDrainedAfterAWhile) {
+  World world;
+  Kube kube = tainted();
+  kube.ready = "False";
+  NodePlan plan = world.plan({kube}, registered());
+  EXPECT_FALSE(plan.state);
+  ASSERT_TRUE(plan.wake);
+  world.now = *plan.wake;
+  plan = world.plan({kube}, registered());
+  ASSERT_TRUE(plan.state);
+  EXPECT_EQ(plan.state->reason, "slurm-bridge: corresponding Kubernetes node (n1) is not ready");
+  const slurm::Node down = drained(registered(), *plan.state->reason);
+  EXPECT_TRUE(world.plan({kube}, down).idle());
+  EXPECT_EQ(world.plan({tainted()}, down).state->state, "UNDRAIN");
+  kube.ready = "Unknown";
+  kube.unreachable = true;
+  EXPECT_TRUE(World().plan({kube}, registered()).state) << "already given up by Kubernetes";
+}
+
+// --- leaving ---------------------------------------------------------------------------------------------------------
+
+// W39: the removal's drain stands until the node is gone.
+TEST(NodePlan, LabelGoneDrainsThenRemoves) {
+  Kube kube = tainted();
+  kube.external = false;
+  slurm::Node busy = registered();
+  busy.states.base = slurm::NodeState::kMixed;
+  const NodePlan first = World().plan({kube}, busy);
+  ASSERT_TRUE(first.state);
+  EXPECT_EQ(first.state->reason, "slurm-bridge: removing external node n1");
+  EXPECT_FALSE(first.remove);
+  busy = drained(busy, *first.state->reason);
+  const NodePlan second = World().plan({kube}, busy);
+  EXPECT_TRUE(second.idle());
+  EXPECT_TRUE(second.wake);
+  busy.states.base = slurm::NodeState::kIdle;
+  set(busy, slurm::NodeFlag::kCompleting, true);
+  EXPECT_FALSE(World().plan({kube}, busy).remove);
+  set(busy, slurm::NodeFlag::kCompleting, false);
+  EXPECT_TRUE(World().plan({kube}, busy).remove);
+  EXPECT_EQ(World().plan({tainted()}, busy).state->state, "UNDRAIN") << "the label came back";
+}
+
+TEST(NodePlan, RemovalTakesSlurmBridgesOwnReasonForOurs) {
+  Kube kube = tainted();
+  kube.external = false;
+  slurm::Node busy = drained(registered(), "slurm-bridge: slurm-bridge: removing external node n1");
+  busy.states.base = slurm::NodeState::kAllocated;
+  EXPECT_TRUE(World().plan({kube}, busy).idle());
+}
+
+TEST(NodePlan, NodeGoneFromKubernetesLeavesSlurm) {
+  EXPECT_EQ(World().plan({}, registered()).state->state, "DRAIN");
+  EXPECT_TRUE(World().plan({}, drained(registered(), "x")).remove);
+}
+
+// W40
+TEST(NodePlan, NeverRemovesWhatIsNotItsOwn) {
+  Kube kube = tainted();
+  kube.external = false;
+  const auto idle_drained = [](slurm::Node node) { return drained(std::move(node), "x"); };
+  slurm::Node slurmd = registered();
+  set(slurmd, slurm::NodeFlag::kExternal, false);
+  slurm::Node unmarked = registered();
+  unmarked.extra.clear();
+  slurm::Node foreign = registered();
+  foreign.extra = print_mark({kSelf.bridge, "c2", ""});
+  for (const slurm::Node& node : {slurmd, unmarked, foreign}) {
+    for (const std::vector<Kube>& side : {std::vector<Kube>{}, {kube}}) {
+      EXPECT_FALSE(World().plan(side, idle_drained(node)).remove);
+    }
+  }
+  // Sizes that differ make no hybrid node ours to register anew.
+  Kube labelled = tainted();
+  labelled.cpus = 4;
+  const NodePlan plan = World().plan({labelled}, slurmd);
+  EXPECT_FALSE(plan.remove || plan.state);
+}
+
+TEST(NodePlan, TwoNodesOfOneNameAreLeftAlone) {
+  Kube second;
+  second.name = "n2";
+  second.slurm_name = "n1";
+  const NodePlan plan = World().plan({Kube{}, second}, registered());
+  EXPECT_TRUE(plan.idle());
+  EXPECT_THAT(plan.say, says("SlurmNameClash"));
+}
+
+}  // namespace
+}  // namespace bascule::bridge

@@ -1,0 +1,217 @@
+// Random walks of node_plan.hpp: one node, everybody who may act on it, and what must always hold.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "bridge/node_world_test.hpp"
+
+namespace bascule::bridge {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace node_world;
+using testing::HasSubstr;
+
+// One node, everybody who may act on it, and a Slurm that does as told.
+class Walk {
+ public:
+  explicit Walk(unsigned seed) : random_(seed) {}
+
+  void step() {
+    world_.now += Duration(1s) * (random_() % 40);
+    if (random_() % 3 == 0) disturb();
+    act();
+  }
+
+  void settle() {
+    admin_drain_ = slurm_ && drained() && !is_our_reason(slurm_->reason);
+    world_.slurm_known = world_.nodes_known = true;
+    for (int i = 0; i < 12; ++i) {
+      if (slurm_) make_idle();
+      world_.now += 61s;
+      act();
+    }
+    const NodePlan plan = look();
+    EXPECT_TRUE(plan.idle()) << "not at rest: " << describe(plan);
+    check_rest();
+  }
+
+ private:
+  bool drained() const { return slurm_->states.has(slurm::NodeFlag::kDrain); }
+  void make_idle() {
+    slurm_->states.base = slurm::NodeState::kIdle;
+    set(*slurm_, slurm::NodeFlag::kCompleting, false);
+  }
+  std::string describe(const NodePlan& plan) const {
+    std::string text;
+    if (plan.add) text += " add " + *plan.add;
+    if (plan.update) text += " update";
+    if (plan.state) text += " state " + plan.state->reason.value_or("");
+    if (plan.remove) text += " remove";
+    if (plan.taint) text += " taint";
+    return text + (slurm_ ? " slurm " + slurm::print(slurm_->states) + " " + slurm_->reason : " absent");
+  }
+  NodePlan look() { return world_.plan(exists_ ? std::vector<Kube>{kube_} : std::vector<Kube>{}, slurm_); }
+
+  void act() {
+    const NodePlan plan = look();
+    if (!world_.slurm_known || !world_.nodes_known) EXPECT_TRUE(plan.idle());
+    if (random_() % 8 == 0) return;  // crashed, or Slurm refused
+    if (plan.add) {
+      ASSERT_FALSE(slurm_);
+      ASSERT_THAT(*plan.add, HasSubstr(" NodeAddr=10."));
+      slurm_ = registered();
+      slurm_->extra.clear();
+      slurm_->cpus = static_cast<std::uint32_t>(kube_.cpus);
+      slurm_->memory = static_cast<std::uint64_t>(kube_.mib);
+      slurm_->address = kube_.ip;
+      slurm_->partitions = {kube_.partitions.empty() ? "none" : "bridge"};
+      if (!kube_.partitions.empty()) slurm_->features = {kube_.partitions};
+      if (random_() % 8 == 0) return;
+    }
+    if (plan.update) {
+      ASSERT_TRUE(slurm_);
+      if (plan.update->extra) slurm_->extra = *plan.update->extra;
+      if (plan.update->features) slurm_->features = *plan.update->features;
+      if (plan.update->topology) slurm_->topology = *plan.update->topology;
+    }
+    if (plan.state) change_state(*plan.state);
+    if (plan.remove) remove();
+    if (plan.taint) kube_.taint = *plan.taint ? "slurm-bridge-scheduler" : "";
+  }
+
+  void change_state(const slurm::NodeUpdate& update) {
+    ASSERT_TRUE(slurm_);
+    if (update.state == "UNDRAIN") {
+      ASSERT_TRUE(is_our_reason(slurm_->reason)) << "undoes an administrator's drain: " << slurm_->reason;
+      slurm_->reason.clear();
+    } else {
+      ASSERT_FALSE(drained() && !is_our_reason(slurm_->reason)) << "writes over an administrator's reason";
+      slurm_->reason = *update.reason;
+    }
+    set(*slurm_, slurm::NodeFlag::kDrain, update.state == "DRAIN");
+  }
+
+  void remove() {
+    ASSERT_TRUE(slurm_);
+    ASSERT_TRUE(slurm_->states.has(slurm::NodeFlag::kExternal)) << "removes a node of slurmd";
+    ASSERT_TRUE(parse_mark(slurm_->extra) && parse_mark(slurm_->extra)->cluster == "c1");
+    ASSERT_TRUE(drained());
+    ASSERT_EQ(slurm_->states.base, slurm::NodeState::kIdle) << "removes a busy node";
+    slurm_.reset();
+  }
+
+  void disturb() {
+    switch (random_() % 16) {
+      case 0:
+        kube_.external = !kube_.external;
+        break;
+      case 1:
+        kube_.cordoned = !kube_.cordoned;
+        break;
+      case 2:
+        kube_.ready = kube_.ready == "True" ? "False" : "True";
+        break;
+      case 3:
+        kube_.cpus = 4 + static_cast<std::int64_t>(random_() % 2) * 4;
+        break;
+      case 4:
+        kube_.mib = 900 + static_cast<std::int64_t>(random_() % 3) * 50;
+        break;
+      case 5:
+        kube_.partitions = random_() % 2 ? "bridge" : "";
+        break;
+      case 6:
+        kube_.topology = random_() % 2 ? "a:1" : "";
+        break;
+      case 7:
+        exists_ = !exists_;
+        break;
+      case 8:
+        world_.slurm_known = !world_.slurm_known;
+        break;
+      case 9:
+        kube_.unreachable = !kube_.unreachable;
+        break;
+      case 10:
+        world_.may_reshape = !world_.may_reshape;
+        break;
+      case 11:
+        kube_.ip = random_() % 2 ? "10.0.0.1" : "10.0.0.2";
+        break;
+      default:
+        disturb_slurm();
+        break;
+    }
+  }
+  void disturb_slurm() {
+    if (!slurm_) {
+      if (random_() % 6 == 0) {  // slurmd registers it
+        slurm_ = registered();
+        if (random_() % 2 == 0) slurm_->extra.clear();
+        slurm_->states.flags = 0;
+      }
+      return;
+    }
+    switch (random_() % 5) {
+      case 0:
+        set(*slurm_, slurm::NodeFlag::kDrain, true);
+        slurm_->reason = "bad disk";
+        break;
+      case 1:
+        set(*slurm_, slurm::NodeFlag::kDrain, false);
+        slurm_->reason.clear();
+        break;
+      case 2:
+        slurm_->states.base = slurm::NodeState::kMixed;
+        break;
+      case 3:
+        make_idle();
+        break;
+      default:
+        if (random_() % 8 == 0) slurm_.reset();  // scontrol delete
+    }
+  }
+
+  void check_rest() const {
+    const bool ours = slurm_ && parse_mark(slurm_->extra) && slurm_->states.has(slurm::NodeFlag::kExternal);
+    if (!exists_) {
+      EXPECT_FALSE(ours) << "left over in Slurm";
+      return;
+    }
+    if (kube_.external && kube_.ready == "True") ASSERT_TRUE(slurm_) << "not registered";
+    if (!kube_.external) EXPECT_FALSE(ours) << "not removed";
+    if (!slurm_) {
+      EXPECT_TRUE(kube_.taint.empty() || kube_.external);
+      return;
+    }
+    if (admin_drain_) return;
+    const bool shared = kube_.external || slurm_->partitions == std::vector<std::string>{"bridge"};
+    if (!shared) return;
+    EXPECT_FALSE(kube_.taint.empty());
+    EXPECT_EQ(drained(), kube_.cordoned || kube_.ready != "True") << slurm_->reason;
+    if (ours && kube_.ready == "True") EXPECT_EQ(slurm_->cpus, kube_.cpus);
+  }
+
+  std::mt19937 random_;
+  World world_;
+  Kube kube_;
+  bool exists_ = true;
+  bool admin_drain_ = false;
+  std::optional<slurm::Node> slurm_;
+};
+
+TEST(NodePlanWalk, KeepsItsPromisesAndComesToRest) {
+  for (unsigned seed = 1; seed <= 2000; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    Walk walk(seed);
+    for (int i = 0; i < 60; ++i) walk.step();
+    walk.settle();
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace bascule::bridge
