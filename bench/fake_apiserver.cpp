@@ -12,13 +12,10 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 #include <map>
 
-#include "base/async.hpp"
-#include "net/server.hpp"
-#include "net/test_pki.hpp"
+#include "serve.hpp"
 #include "testing/fake_api.hpp"
 #include "testing/objects.hpp"
 
@@ -151,44 +148,17 @@ class Bench final {
   testing::FakeApi api_;
 };
 
-void write_kubeconfig(const Flags& flags, std::uint16_t port, const std::string& authority) {
-  std::string trust;
-  if (!flags.plain) {
-    std::ofstream(flags.kubeconfig + ".ca.pem") << authority;
-    trust = fmt::format("    certificate-authority: {}.ca.pem\n", flags.kubeconfig);
-  }
-  std::ofstream(flags.kubeconfig) << fmt::format(
-      "apiVersion: v1\nkind: Config\nclusters:\n- name: bench\n  cluster:\n    server: {}://127.0.0.1:{}\n{}"
-      "contexts:\n- name: bench\n  context: {{cluster: bench, user: bench}}\ncurrent-context: bench\n"
-      "users:\n- name: bench\n  user: {{token: bench}}\n",
-      flags.plain ? "http" : "https", port, trust);
-}
-
 int run(const Flags& flags) {
   net::IoLoop loop;
   Bench bench(loop, flags);
-  const net::test::Authority authority("bench authority");
-  const net::test::KeyPair pair = authority.issue({.common_name = "bench", .alternative_names = "IP:127.0.0.1"});
-  net::ServerOptions options{.address = "127.0.0.1", .port = flags.port};
-  if (!flags.plain) {
-    options.certificate.text = pair.certificate;
-    options.key.text = pair.key;
-  }
-  const auto server = net::serve(loop, options, [&bench](const net::ServerRequest& request, std::stop_token stop) {
-    return bench.serve(request, std::move(stop));
-  });
-  write_kubeconfig(flags, server->port(), authority.certificate());
+  const auto server = bench::serve_api(loop, flags.kubeconfig, flags.port, flags.plain,
+                                       [&bench](const net::ServerRequest& request, std::stop_token stop) {
+                                         return bench.serve(request, std::move(stop));
+                                       });
   std::cout << fmt::format("ready: {} pods of {} bytes at port {}", flags.pods,
                            flags.pods == 0 ? 0 : bench.pods().bytes / flags.pods, server->port())
             << std::endl;
-  Gate gate(loop);
-  loop.on_terminate([&] {
-    spawn(gate, [](net::Server& s, net::IoLoop& l) -> Task<> {
-      co_await s.drain(l.now() + std::chrono::seconds(1));
-      l.quit();
-    }(*server, loop));
-  });
-  loop.run();
+  bench::run_until_terminated(loop, *server);
   return 0;
 }
 

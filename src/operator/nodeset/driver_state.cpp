@@ -20,13 +20,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Indexes of worker pods.
-constexpr const char* kBySet = "set";       // NAMESPACE/NODESET, by labels
-constexpr const char* kByOwner = "owner";   // uid
-constexpr const char* kByStem = "stem";     // NAMESPACE/name without its number
-constexpr const char* kByNode = "node";     // Kubernetes node
-constexpr const char* kBySlurm = "slurm";   // NAMESPACE/Slurm node
-constexpr const char* kByNs = "namespace";  // of claims, revisions
+// Indexes of worker pods; claims are found by kByStem, revisions by kBySet.
+constexpr const char* kBySet = "set";      // NAMESPACE/NODESET, by labels
+constexpr const char* kByOwner = "owner";  // uid
+constexpr const char* kByStem = "stem";    // NAMESPACE/name without its number
+constexpr const char* kByNode = "node";    // Kubernetes node
+constexpr const char* kBySlurm = "slurm";  // NAMESPACE/Slurm node
 
 std::string in_ns(const kube::ObjectMeta& meta, std::string_view name) {
   return fmt::format("{}/{}", meta.key.ns, name);
@@ -88,7 +87,13 @@ Views::Views(const NodeSetDriver::Parts& parts, const NodeSetDriver::Options& op
       options_(options),
       loop_(parts.kube.loop()) {
   index_pods(pods);
-  claims.add_index(kByNs, [](const ClaimObject& claim, auto& values) { values.push_back(claim.meta.key.ns); });
+  // TEMPLATE-NODESET-SUFFIX: any part may have dashes of its own.
+  claims.add_index(kByStem, [](const ClaimObject& claim, std::vector<std::string>& values) {
+    const std::string_view name = claim.meta.key.name;
+    for (auto dash = name.find('-'); dash != std::string_view::npos; dash = name.find('-', dash + 1)) {
+      values.push_back(in_ns(claim.meta, name.substr(0, dash)));
+    }
+  });
   revisions.add_index(kBySet, [](const kube::DynamicObject& revision, auto& values) {
     values.push_back(in_ns(revision.meta, kube::value_or(revision.meta.labels, names::kAppInstance)));
   });
@@ -261,11 +266,10 @@ void Views::read_nodes(Reading& to, const Placement& placement) const {
 void Views::read_claims(Reading& to) const {
   const Spec& spec = to.state.spec;
   if (spec.claim_templates.empty()) return;
-  for (const auto& claim : claims.by_index(kByNs, spec.ns)) {
-    const bool ours = std::ranges::any_of(spec.claim_templates, [&](const std::string& name) {
-      return claim->meta.key.name.starts_with(fmt::format("{}-{}-", name, spec.name));
-    });
-    if (ours) to.state.claims.emplace(claim->meta.key.name, view_claim(*claim, spec.name));
+  for (const std::string& name : spec.claim_templates) {
+    for (const auto& claim : claims.by_index(kByStem, fmt::format("{}/{}-{}", spec.ns, name, spec.name))) {
+      to.state.claims.emplace(claim->meta.key.name, view_claim(*claim, spec.name));
+    }
   }
 }
 

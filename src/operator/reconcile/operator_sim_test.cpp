@@ -9,6 +9,7 @@
 #include "operator/builders/ssh_keys.hpp"
 #include "operator/reconcile/apply.hpp"
 #include "operator/reconcile/test_view.hpp"
+#include "runtime/metrics.hpp"
 #include "testing/fake_api.hpp"
 #include "testing/fake_cluster.hpp"
 #include "testing/fake_slurm.hpp"
@@ -64,7 +65,7 @@ struct World {
     options.instance = "sim";
     options.reconcile.make_host_keys = [this] { return quick_host_keys(host_keys_made); };
     options.connect = [this, &self](const std::string&) { return self.network.connect(self.loop, *to_rest); };
-    Operator work(client, std::move(options), nullptr);
+    Operator work(client, std::move(options), &metrics);
     co_await work.run(stop);
   }
 
@@ -146,9 +147,52 @@ struct World {
   testing::FakeSlurm slurm;
   std::unique_ptr<net::Transport> to_api, to_rest;
   testing::SimNetwork network;
+  runtime::Metrics metrics;
   int host_keys_made = 0;
   testing::SimProcess process;
 };
+
+// Visits so far of a kind's objects, by the name of its queue.
+std::size_t visits(World& w, const std::string& queue) {
+  std::size_t sum = 0;
+  const std::string text = w.metrics.text();
+  const std::string head = "controller_runtime_reconcile_total{controller=\"" + queue + "\"";
+  for (auto at = text.find(head); at != std::string::npos; at = text.find(head, at + 1)) {
+    sum += std::stoul(text.substr(text.find("} ", at) + 2));
+  }
+  return sum;
+}
+
+TEST(OperatorSim, ABudgetsStatusIsNobodysMatter) {
+  World w(11);
+  w.process.start();
+  w.whole_cluster();
+  for (const char* name : {"a", "b", "c"}) {
+    w.add(kNodeSets, name, "{controllerRef: {name: slurm}, slurmd: {image: slurmd}, replicas: 0}");
+  }
+  w.settle();
+  const json::Value budget = w.get(kBudgets, "slurm-workers-pdb-slurm");
+  ASSERT_EQ(json::array_at(budget, {"metadata", "ownerReferences"})->size(), 3u);
+  const std::size_t before = visits(w, "nodeset-files");
+  ASSERT_GT(before, 0u);
+  for (int pods = 0; pods < 5; ++pods) {
+    w.api.patch(kBudgets, {"slurm", "slurm-workers-pdb-slurm"},
+                json::Object{{"status", json::Object{{"currentHealthy", pods}}}}, "status");
+    w.loop.advance(1s);
+  }
+  EXPECT_EQ(visits(w, "nodeset-files"), before);
+  // What is not its status is put back, by one of the three.
+  w.patch(kBudgets, "slurm-workers-pdb-slurm", "{spec: {maxUnavailable: 5}}");
+  w.loop.advance(1s);
+  EXPECT_EQ(json::int_at(w.get(kBudgets, "slurm-workers-pdb-slurm"), {"spec", "maxUnavailable"}), 0);
+  // Gone is the one that made it: another takes over.
+  w.api.remove(kNodeSets, {"slurm", "a"});
+  w.settle(5s);
+  EXPECT_EQ(json::array_at(w.get(kBudgets, "slurm-workers-pdb-slurm"), {"metadata", "ownerReferences"})->size(), 2u);
+  w.api.remove(kBudgets, {"slurm", "slurm-workers-pdb-slurm"});
+  w.settle(5s);
+  EXPECT_FALSE(w.get(kBudgets, "slurm-workers-pdb-slurm").is_null());
+}
 
 TEST(OperatorSim, AWholeClusterComesUpInAnyOrderAndRests) {
   World w(1);

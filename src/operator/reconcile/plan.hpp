@@ -70,7 +70,8 @@ Plan plan_restapi(const json::Value& object, View& view);
 Plan plan_loginset(const json::Value& object, View& view, std::string_view domain);
 // `id`: unlike any other, for the token if one is made.
 Plan plan_token(const json::Value& object, View& view, std::string_view id, WallTime now);
-// What belongs to a NodeSet besides its pods: its sshd ConfigMap, and what all NodeSets of its Controller share.
+// What belongs to a NodeSet besides its pods: its sshd ConfigMap; and from the first by name of those that stay, what
+// all NodeSets of its Controller share.
 Plan plan_nodeset_files(const json::Value& object, View& view);
 
 // --- parts of the above --------------------------------------------------------------------------------------------

@@ -183,6 +183,27 @@ TEST(NodeSetFilesPlan, SharesWithTheNodeSetsOfItsController) {
       << "one that cannot be read loses nothing";
 }
 
+TEST(NodeSetFilesPlan, OneOfThemMakesWhatAllShareAndAnotherTakesOver) {
+  MapView view = whole_namespace();
+  for (const char* name : {"a", "b", "c"}) view.put(kNodeSets, custom(kNodeSets, name, kNodeSet));
+  const auto planned = [&view](const char* name) {
+    return children_of(plan_nodeset_files(*view.find(kNodeSets, name), view));
+  };
+  EXPECT_EQ(planned("a").size(), 3u);
+  EXPECT_THAT(planned("b"), ElementsAre("ConfigMap b-ssh-config"));
+  EXPECT_THAT(planned("c"), ElementsAre("ConfigMap c-ssh-config"));
+  json::Value going = custom(kNodeSets, "a", kNodeSet);
+  json::at_or_create(going, {"metadata", "deletionTimestamp"}) = "2026-11-28T00:00:00Z";
+  view.put(kNodeSets, std::move(going));
+  EXPECT_EQ(planned("b").size(), 3u) << "the first of those that stay";
+  EXPECT_EQ(json::array_at(child(plan_nodeset_files(*view.find(kNodeSets, "b"), view), "Service"),
+                           {"metadata", "ownerReferences"})
+                ->size(),
+            3u);
+  view.drop(kNodeSets, "a");
+  EXPECT_EQ(planned("b").size(), 3u);
+}
+
 struct TokenPlan : ::testing::Test {
   MapView view = whole_namespace();
   WallTime now = std::chrono::sys_days(std::chrono::year(2026) / 11 / 28);

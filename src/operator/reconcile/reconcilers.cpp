@@ -51,11 +51,15 @@ std::string reader_of(const Kind& kind, const std::string& key) {
   return kind.resource->resource + " " + key;
 }
 
-// For NodeSets, whose status changes all the time: whether anything else has.
+// For NodeSets and disruption budgets, whose status changes with every pod: whether anything else has.
 bool only_status_changed(const kube::DynamicObject& before, const kube::DynamicObject& after) {
+  const auto same_owner = [](const kube::OwnerReference& a, const kube::OwnerReference& b) {
+    return a.uid == b.uid && a.controller == b.controller;
+  };
   return before.meta.uid == after.meta.uid && before.meta.generation == after.meta.generation &&
          before.meta.labels == after.meta.labels && before.meta.annotations == after.meta.annotations &&
-         before.meta.deleted == after.meta.deleted;
+         before.meta.deleted == after.meta.deleted &&
+         std::ranges::equal(before.meta.owners, after.meta.owners, same_owner);
 }
 
 bool is_ready(const kube::DynamicObject& pod) {
@@ -159,7 +163,8 @@ struct Reconcilers::Impl {
   void changed(const kube::Resource& resource, const ObjectPtr& before, const ObjectPtr& after) {
     const NamespacedName& key = (after ? after : before)->meta.key;
     const bool node_set = &resource == &kNodeSets;
-    if (node_set && before && after && only_status_changed(*before, *after)) return;
+    const bool busy_status = node_set || &resource == &kBudgets;
+    if (busy_status && before && after && only_status_changed(*before, *after)) return;
     const bool pod = &resource == &kube::resources::kPods;
     if (pod && before && after && serves_alike(*before, *after)) return;
     for (std::size_t i = 0; i < kKinds.size(); ++i) {

@@ -1,0 +1,272 @@
+// The whole operator at scale, in a process of its own, against bench/fake_operator_cluster in another: how long one
+// change takes, what is written at rest, and what a start costs beside as many worker pods as there are, in time until
+// the caches are whole and in memory. With BENCH_OPERATOR_PEER the start is that of the program named (tools/bench).
+//
+// "Resident" is VmRSS of that process alone, in 1,000,000 bytes.
+#include <benchmark/benchmark.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <thread>
+
+#include "base/log.hpp"
+#include "json/value.hpp"
+#include "kube/config.hpp"
+#include "net/client.hpp"
+#include "operator/reconcile/operator.hpp"
+
+namespace bascule::op::reconcile {
+namespace {
+
+using namespace std::chrono_literals;
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr int kEach = 100;  // worker pods of a NodeSet
+constexpr int kChanges = 21;
+constexpr auto kFills = 400s;
+
+struct Failure final : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+double seconds_since(SteadyClock::time_point start) {
+  return std::chrono::duration<double>(SteadyClock::now() - start).count();
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A process whose output goes to a file; ended with this.
+class Child final {
+ public:
+  Child(const std::string& output, const std::function<int()>& body) : output_(output) {
+    std::ofstream(output, std::ios::trunc).flush();
+    pid_ = fork();
+    if (pid_ != 0) return;
+    const int file = open(output.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+    dup2(file, 1);
+    dup2(file, 2);
+    _exit(body());
+  }
+  ~Child() {
+    kill(pid_, SIGTERM);
+    waitpid(pid_, nullptr, 0);
+    std::filesystem::remove(output_);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  // The rest of the line in which `words` stand.
+  std::string wait_for(const std::string& words) const {
+    for (const auto start = SteadyClock::now(); SteadyClock::now() - start < 120s;) {
+      const std::string text = text_of(output_);
+      const auto at = text.find(words);
+      const auto end = at == std::string::npos ? at : text.find('\n', at);
+      if (end != std::string::npos) return text.substr(at + words.size(), end - at - words.size());
+      if (waitpid(pid_, nullptr, WNOHANG) != 0) throw Failure("a process ended by itself: " + text.substr(0, 500));
+      std::this_thread::sleep_for(2ms);
+    }
+    throw Failure("no \"" + words + "\" in " + output_);
+  }
+  double resident() const {
+    const std::string status = text_of("/proc/" + std::to_string(pid_) + "/status");
+    const auto at = status.find("VmRSS:");
+    if (at == std::string::npos) throw Failure("a process has ended");
+    return std::strtod(&status[at + 6], nullptr) * 1024 / 1e6;
+  }
+  double processor_seconds() const {
+    return std::strtod(text_of("/proc/" + std::to_string(pid_) + "/schedstat").c_str(), nullptr) / 1e9;
+  }
+
+ private:
+  std::string output_;
+  pid_t pid_ = -1;
+};
+
+int exec(const std::vector<std::string>& words) {
+  signal(SIGPIPE, SIG_DFL);
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  execv(arguments[0], arguments.data());
+  return 127;
+}
+
+// Until SIGTERM.
+int run_operator(const std::string& kubeconfig, const std::string& slurm_port) {
+  log::configure(log::Level::kInfo, log::Format::kJson);
+  net::IoLoop loop;
+  kube::Connection connection(loop, kube::load_config({kubeconfig, {}}), {});
+  OperatorOptions options;
+  options.instance = "bench";
+  options.connect = [&](const std::string&) {
+    net::ClientOptions http;
+    http.url = net::parse_url("http://127.0.0.1:" + slurm_port);
+    http.max_connections = 8;
+    return net::make_client(loop, std::move(http));
+  };
+  runtime::Metrics metrics;
+  Operator work(connection.client(), std::move(options), &metrics);
+  std::stop_source stop;
+  loop.on_terminate([&stop] { stop.request_stop(); });
+  Gate gate(loop);
+  spawn(gate, [](net::IoLoop& l, Operator& o, std::stop_token s) -> Task<> {
+    co_await o.run(std::move(s));
+    l.quit();
+  }(loop, work, stop.get_token()));
+  loop.run();
+  return 0;
+}
+
+// The fakes, and what they are asked.
+class Cluster final {
+ public:
+  explicit Cluster(int sets)
+      : pods_(sets * kEach),
+        base_((std::filesystem::temp_directory_path() / ("bench-operator-" + std::to_string(getpid()))).string()),
+        fakes_(base_ + ".fakes",
+               [&] {
+                 const auto folder = std::filesystem::canonical("/proc/self/exe").parent_path();
+                 return exec({(folder / "fake_operator_cluster").string(), "--kubeconfig", kubeconfig(), "--sets",
+                              std::to_string(sets), "--each", std::to_string(kEach)});
+               }),
+        slurm_port_(fakes_.wait_for("ready ")) {}
+  ~Cluster() {
+    std::filesystem::remove(kubeconfig());
+    std::filesystem::remove(kubeconfig() + ".ca.pem");
+  }
+
+  std::string kubeconfig() const { return base_ + ".kubeconfig"; }
+
+  std::unique_ptr<Child> start_operator() const {
+    return std::make_unique<Child>(base_ + ".operator", [this] { return run_operator(kubeconfig(), slurm_port_); });
+  }
+  std::unique_ptr<Child> start_peer(const std::string& program) const {
+    return std::make_unique<Child>(base_ + ".peer", [&] { return exec({program, "--kubeconfig", kubeconfig()}); });
+  }
+
+  json::Value ask(const std::string& path) const {
+    net::IoLoop loop;
+    std::string body;
+    {
+      const auto transport = net::make_client(loop, kube::load_config({kubeconfig(), {}}).http);
+      Gate gate(loop);
+      spawn(gate, [](net::IoLoop& l, net::Transport& t, std::string target, std::string& out) -> Task<> {
+        try {
+          net::Response response = co_await t.call({.target = std::move(target)}, {.deadline = l.now() + 100s});
+          out = std::move(response.body);
+        } catch (const net::Error& error) {
+          log::error("the fakes do not answer", {{"why", error}});
+        }
+        l.quit();
+      }(loop, *transport, path, body));
+      loop.run();
+    }
+    if (body.empty()) throw Failure("the fakes do not answer");
+    return json::parse(body);
+  }
+  std::int64_t state(std::string_view what) const { return json::int_at(ask("/bench/state"), {what}).value_or(0); }
+
+  // Until all worker pods are there, run and serve: `more` than at first.
+  double wait_available(int more = 0) const {
+    const auto start = SteadyClock::now();
+    while (state("available") < pods_ + more) {
+      if (SteadyClock::now() - start > kFills) throw Failure("pods do not become available");
+      std::this_thread::sleep_for(100ms);
+    }
+    return seconds_since(start);
+  }
+  double change() const { return static_cast<double>(json::int_at(ask("/bench/change"), {"us"}).value_or(0)) / 1000; }
+
+ private:
+  const int pods_;
+  const std::string base_;
+  Child fakes_;
+  const std::string slurm_port_;
+};
+
+// The driver of NodeSets is the last to start.
+const std::string kWhole = "\"msg\":\"NodeSets started\"";
+
+// The benchmark's time is the median of one change: from the NodeSet's new number to the new pod in the API server.
+void operator_change(benchmark::State& state) {
+  try {
+    const Cluster cluster(static_cast<int>(state.range(0)));
+    const auto worker = cluster.start_operator();
+    state.counters["fill_s"] = cluster.wait_available();
+    std::this_thread::sleep_for(3s);
+    const double processor_before = worker->processor_seconds();
+    std::vector<double> times;
+    for ([[maybe_unused]] const auto _ : state) {
+      for (int i = 0; i < kChanges; ++i) {
+        times.push_back(cluster.change());
+        std::this_thread::sleep_for(200ms);
+      }
+      std::ranges::sort(times);
+      state.SetIterationTime(times[times.size() / 2] / 1000);
+    }
+    cluster.wait_available(kChanges);
+    // To the end of each: the pod runs, has registered, and is counted.
+    state.counters["processor_ms"] = (worker->processor_seconds() - processor_before) * 1000 / kChanges;
+    state.counters["longest_ms"] = times.back();
+    std::this_thread::sleep_for(5s);
+    const std::int64_t writes = cluster.state("writes");
+    const double processor_at_rest = worker->processor_seconds();
+    std::this_thread::sleep_for(std::chrono::seconds(state.range(1)));
+    state.counters["writes_at_rest"] = static_cast<double>(cluster.state("writes") - writes);
+    state.counters["processor_at_rest_ms_per_s"] =
+        (worker->processor_seconds() - processor_at_rest) * 1000 / static_cast<double>(state.range(1));
+    state.counters["resident_MB"] = worker->resident();
+    state.counters["pods"] = static_cast<double>(cluster.state("pods"));
+  } catch (const std::exception& error) {
+    state.SkipWithError(error.what());
+  }
+}
+BENCHMARK(operator_change)
+    ->ArgNames({"sets", "rest_s"})
+    ->Args({5, 10})
+    ->Args({15, 10})
+    ->Args({50, 65})  // every NodeSet is looked at once a minute
+    ->Iterations(1)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+
+// The benchmark's time is that from the start of the process until its copies of the cluster are whole.
+void operator_start(benchmark::State& state) {
+  try {
+    const Cluster cluster(static_cast<int>(state.range(0)));
+    {
+      const auto filler = cluster.start_operator();
+      cluster.wait_available();
+      std::this_thread::sleep_for(3s);
+    }
+    const char* peer = std::getenv("BENCH_OPERATOR_PEER");
+    for ([[maybe_unused]] const auto _ : state) {
+      const auto start = SteadyClock::now();
+      const auto program = peer != nullptr ? cluster.start_peer(peer) : cluster.start_operator();
+      program->wait_for(peer != nullptr ? "whole" : kWhole);
+      state.SetIterationTime(seconds_since(start));
+      state.counters["start_s"] = seconds_since(start);
+      std::this_thread::sleep_for(10s);
+      state.counters["resident_MB"] = program->resident();
+    }
+    state.counters["pods"] = static_cast<double>(cluster.state("pods"));
+  } catch (const std::exception& error) {
+    state.SkipWithError(error.what());
+  }
+}
+BENCHMARK(operator_start)->ArgNames({"sets"})->Arg(50)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace bascule::op::reconcile
