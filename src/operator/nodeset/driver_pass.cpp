@@ -21,7 +21,6 @@ using kube::EventType;
 constexpr std::size_t kAtOnce = 16;
 // So many creations or deletions of pods in one pass have events of their own.
 constexpr std::size_t kTold = 10;
-constexpr std::size_t kMostSent = 20'000;
 // A message that keeps changing is written so often.
 constexpr Duration kMessageEvery = 30s;
 // Slurm may be unknown for so long before it is said.
@@ -104,7 +103,14 @@ DriverPass::DriverPass(const NodeSetDriver::Parts& parts, const NodeSetDriver::O
                     const auto it = now_.works->nodes.find(node);
                     return it == now_.works->nodes.end() ? nullptr : &it->second;
                   }}),
-      at_once_(loop_, kAtOnce) {}
+      at_once_(loop_, kAtOnce) {
+  std::erase_if(entry_.sent, [this](const auto& sent) {
+    const auto pod = now_.pods.find(sent.first);
+    const std::string& version =
+        pod == now_.pods.end() ? now_.object->meta.resource_version : pod->second->meta.resource_version;
+    return sent.second.version != version;
+  });
+}
 
 // Finalizers and revisions first: pods carry a revision's hash. Then claims, then each pod's own actions in their order
 // and pods beside each other, then new pods, then what is removed for good.
@@ -187,19 +193,30 @@ std::string DriverPass::subject_of(const Action& action) const {
 
 // --- one action ------------------------------------------------------------------------------------------------------
 
-// Of the object it changes, as it was decided on; nullopt: it may be sent again at any time.
-std::optional<std::string> DriverPass::version_of(const Action& action) const {
-  const auto of_pod = [&](const std::string& name) -> std::optional<std::string> {
+// nullopt: it may be sent again at any time.
+std::optional<DriverPass::Ground> DriverPass::ground_of(const Action& action) const {
+  const auto of_pod = [&](const std::string& name) -> std::optional<Ground> {
     const auto pod = now_.pods.find(name);
     if (pod == now_.pods.end()) return std::nullopt;
-    return pod->second->meta.resource_version;
+    return Ground{name, pod->second->meta.resource_version};
   };
   if (const auto* what = as<AdoptPod>(action)) return of_pod(what->name);
   if (const auto* what = as<ReleasePod>(action)) return of_pod(what->name);
   if (const auto* what = as<PatchPod>(action)) return of_pod(what->name);
   if (const auto* what = as<SetPodConditions>(action)) return of_pod(what->name);
-  if (as<SetFinalizer>(action)) return now_.object->meta.resource_version;
+  if (as<SetFinalizer>(action)) return Ground{{}, now_.object->meta.resource_version};
   return std::nullopt;
+}
+
+bool DriverPass::was_sent(const Ground& ground, const std::string& words) const {
+  const auto sent = entry_.sent.find(ground.object);
+  return sent != entry_.sent.end() && sent->second.version == ground.version && sent->second.words.contains(words);
+}
+
+void DriverPass::note_sent(const Ground& ground, std::string words) {
+  Entry::Sent& sent = entry_.sent[ground.object];
+  if (sent.version != ground.version) sent = {.version = ground.version, .words = {}};
+  sent.words.insert(std::move(words));
 }
 
 bool DriverPass::is_held_back(const Action& action) const {
@@ -218,14 +235,13 @@ Task<bool> DriverPass::act(Action action, std::stop_token stop) {
     held_back_ = true;
     co_return true;
   }
-  const std::optional<std::string> version = version_of(action);
-  const std::string words = describe(action);
-  if (version && entry_.sent[words] == *version) co_return true;
-  if (entry_.sent.size() > kMostSent) entry_.sent.clear();
+  const std::optional<Ground> ground = ground_of(action);
+  std::string words = describe(action);
+  if (ground && was_sent(*ground, words)) co_return true;
   remember(entry_.memory, action, loop_.wall());
   Performed result = co_await performer_.perform(action, stop);
   if (result.outcome == Outcome::kStale || result.outcome == Outcome::kFailed) forget(entry_.memory, action);
-  if (version && result.outcome == Outcome::kDone) entry_.sent[words] = *version;
+  if (ground && result.outcome == Outcome::kDone) note_sent(*ground, std::move(words));
   report(action, result);
   co_return result.outcome == Outcome::kDone;
 }
@@ -334,8 +350,9 @@ Task<> DriverPass::write_status(const Plan& plan, std::stop_token stop) {
   const json::Object* fields = diff.if_object();
   if (fields == nullptr || fields->empty()) co_return;
   const kube::ObjectMeta& meta = now_.object->meta;
-  const std::string words = json::dump(diff);
-  if (entry_.sent[words] == meta.resource_version) co_return;
+  const Ground ground{{}, meta.resource_version};
+  std::string words = json::dump(diff);
+  if (was_sent(ground, words)) co_return;
   if (!may_act()) {
     again_ = true;
     co_return;
@@ -356,7 +373,7 @@ Task<> DriverPass::write_status(const Plan& plan, std::stop_token stop) {
     failed_ = true;
     co_return;
   }
-  entry_.sent[words] = meta.resource_version;
+  note_sent(ground, std::move(words));
   if (fields->contains("conditions")) entry_.condition_at = loop_.now();
 }
 

@@ -4,9 +4,9 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/async.hpp"
@@ -20,8 +20,13 @@ struct Entry {
   Memory memory;
   // Slurm nodes written to: not again before the mirror has looked since.
   std::map<std::string, TimePoint> slurm_writes;
-  // What was sent about an object, and the version it was decided on: not again on the same version.
-  std::unordered_map<std::string, std::string> sent;
+  // What was sent about a pod, or about the NodeSet (no name), and the version all of it was decided on: not again on
+  // the same version.
+  struct Sent {
+    std::string version;
+    std::set<std::string> words;
+  };
+  std::map<std::string, Sent> sent;
   std::optional<std::int32_t> collisions;  // not in the status yet
   std::optional<TimePoint> unknown_since;  // Slurm
   TimePoint condition_at = TimePoint::min();
@@ -55,7 +60,14 @@ class DriverPass final {
   Task<> create_pods(Actions actions, std::stop_token stop);
   void report(const Action& action, const Performed& result);
   std::string subject_of(const Action& action) const;
-  std::optional<std::string> version_of(const Action& action) const;
+  // A pod (empty: the NodeSet) and its version that something is decided on.
+  struct Ground {
+    std::string object;
+    std::string version;
+  };
+  std::optional<Ground> ground_of(const Action& action) const;
+  bool was_sent(const Ground& ground, const std::string& words) const;
+  void note_sent(const Ground& ground, std::string words);
   bool is_held_back(const Action& action) const;
   bool may_act() const { return !options_.may_act || options_.may_act(); }
   void event(kube::EventType type, std::string_view reason, std::string_view action, std::string note,
