@@ -14,6 +14,8 @@ using namespace std::chrono_literals;
 
 // How long a deleted pod's object is kept for a job of which nothing is known.
 constexpr Duration kUnknownHolds = 60s;
+// How long a watch may take to show what was written, before it is written again.
+constexpr Duration kSeenWithin = 10s;
 
 // The scheduler may still need the job for it.
 bool needs_job(const kube::Pod& pod) {
@@ -32,6 +34,11 @@ class PodPlanner final {
     for (const JobView& job : view_.jobs) check_job(job);
     std::erase_if(memory_.without_pods, [this](const auto& one) {
       return std::ranges::none_of(view_.jobs, [&](const JobView& view) { return view.job->id == one.first; });
+    });
+    std::erase_if(memory_.released, [this](const auto& one) {
+      return std::ranges::none_of(view_.pods, [&](const PodPtr& pod) {
+        return pod->meta.uid == one.first && pod->meta.has_finalizer(names::kFinalizer);
+      });
     });
     for (const PodPtr& pod : view_.pods) check_release(pod);
     for (const ClaimPtr& claim : view_.device_claims) {
@@ -158,9 +165,11 @@ class PodPlanner final {
     }
     const TimePoint until = memory_.without_pods.try_emplace(view.job->id, now_).first->second + kSuccessorsWithin;
     if (now_ >= until) return false;
-    plan_.wake = plan_.wake ? std::min(*plan_.wake, until) : until;
+    wake_at(until);
     return true;
   }
+
+  void wake_at(TimePoint when) { plan_.wake = plan_.wake ? std::min(*plan_.wake, when) : when; }
 
   // The label says which job a pod counts on; while it names none that lives, the records do.
   bool counts_on(const kube::Pod& pod, const JobView& view) const {
@@ -173,6 +182,10 @@ class PodPlanner final {
 
   void check_release(const PodPtr& pod) {
     if (!pod->meta.has_finalizer(names::kFinalizer) || needs_job(*pod)) return;
+    const auto released = memory_.released.find(pod->meta.uid);
+    if (released != memory_.released.end() && now_ < released->second + kSeenWithin) {
+      return wake_at(released->second + kSeenWithin);
+    }
     const JobId id = label_of(*pod);
     const auto it = view_.labelled.find(id);
     const bool unknown = id && (it == view_.labelled.end() || it->second.knowledge == slurm::Knowledge::kUnknown);
@@ -180,8 +193,7 @@ class PodPlanner final {
     // A job that is ours by record is cancelled first. One that is not known is waited for, but not for ever: should it
     // come back, its record still says whose it is, and it is cancelled then.
     if (unknown && !long_gone) {
-      plan_.wake = plan_.wake ? std::min(*plan_.wake, now_ + 5s) : now_ + 5s;
-      return;
+      return wake_at(now_ + 5s);
     }
     plan_.releases.push_back(pod);
   }

@@ -65,6 +65,21 @@ TEST_F(PodPlanTest, ADeletedPodWaitsAMinuteForAJobOfWhichNothingIsKnown) {
   EXPECT_TRUE(plan().releases.empty()) << "it still uses its node";
 }
 
+TEST_F(PodPlanTest, AFinalizerIsRemovedOnceWhileTheWatchIsBehind) {
+  view.jobs.clear();
+  view.labelled[JobId{7}] = {slurm::Knowledge::kGone, nullptr};
+  pod.phase = kube::PodPhase::kSucceeded;
+  ASSERT_EQ(plan().releases.size(), 1u);
+  memory.released[pod.meta.uid] = now;
+  EXPECT_TRUE(plan().releases.empty());
+  EXPECT_TRUE(plan().wake);
+  now += std::chrono::seconds(10);
+  EXPECT_EQ(plan().releases.size(), 1u) << "somebody has put it there again";
+  pod.meta.finalizers.clear();
+  EXPECT_TRUE(plan().releases.empty());
+  EXPECT_TRUE(memory.released.empty());
+}
+
 TEST_F(PodPlanTest, APodWhoseJobHasEndedIsDeleted) {
   for (const auto state : {slurm::JobState::kCancelled, slurm::JobState::kTimeout, slurm::JobState::kNodeFail,
                            slurm::JobState::kPreempted, slurm::JobState::kCompleted}) {

@@ -91,7 +91,7 @@ struct PodSync::Impl {
   Task<runtime::Result> reconcile(Uid unit, std::stop_token stop) {
     const PodSyncView view = view_of(unit);
     const PodSyncPlan plan = plan_pod_sync(view, memory[unit], loop.now());
-    if (memory[unit].without_pods.empty()) memory.erase(unit);
+    if (memory[unit].without_pods.empty() && memory[unit].released.empty()) memory.erase(unit);
     runtime::Result result;
     if (plan.wake) result.requeue_after = *plan.wake - loop.now();
     if (!view.synced) result.requeue_after = 1s;
@@ -112,7 +112,10 @@ struct PodSync::Impl {
       result.requeue_after = 2s;
       co_return result;
     }
-    for (const PodPtr& pod : plan.releases) co_await patch_pod(parts.kube, pod, release_patch(), {}, stop);
+    for (const PodPtr& pod : plan.releases) {
+      co_await patch_pod(parts.kube, pod, release_patch(), {}, stop);
+      if (parts.pods.get(pod->meta.key)) memory[unit].released.insert_or_assign(pod->meta.uid, loop.now());
+    }
     co_return result;
   }
 
@@ -200,8 +203,9 @@ struct PodSync::Impl {
     log::info("job cancelled", {{"job", one.job}, {"why", one.why}});
     counters.cancelled.add();
     const std::optional<slurm::Job> job = co_await parts.mirror.ask(one.job, stop);
-    parts.mirror.poke();
-    co_return !job || job->states.ended();
+    const bool ended = !job || job->states.ended();
+    if (!ended) parts.mirror.poke();
+    co_return ended;
   }
 
   Task<> drop_claim(ClaimPtr claim, std::stop_token stop) {
@@ -211,8 +215,11 @@ struct PodSync::Impl {
     co_await writer.drop(claim->meta.key, claim->meta.uid, stop);
   }
 
-  // The API server itself says that this pod does not need its node (any more).
+  // The API server itself says that this pod does not need its node (any more). That a pod is over is final, however
+  // old the word; that it is not, or not there, may be old.
   Task<bool> pod_over(NamespacedName key, Uid uid, std::stop_token stop) {
+    const PodPtr known = parts.pods.get(key);
+    if (known && known->meta.uid == uid && known->terminal()) co_return true;
     try {
       const json::Value pod = co_await parts.kube.get(kube::resources::kPods, key, {}, stop);
       if (json::string_at(pod, {"metadata", "uid"}) != uid.str()) co_return true;

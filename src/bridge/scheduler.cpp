@@ -107,8 +107,9 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
   if (const auto group = group_of(*view.pods.front())) co_await group_status.tell(*group, index->pods(unit), stop);
   runtime::Result result;
   if (plan.wake) result.requeue_after = std::max<Duration>(*plan.wake - loop.now(), 10ms);
-  if (!notes.told_all(plan.waiting))
-    result.requeue_after = std::min(result.requeue_after.value_or(options.quiet), options.quiet);
+  if (const auto untold = notes.untold_for(plan.waiting)) {
+    result.requeue_after = std::min(result.requeue_after.value_or(*untold), *untold);
+  }
   co_return result;
 }
 

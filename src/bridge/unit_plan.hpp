@@ -120,6 +120,7 @@ struct Waiting {
   std::string message;  // a sentence that changes only when the state does
   std::string detail;   // more of it, that may change often
   std::vector<PodPtr> pods = {};
+  bool passing = false;  // says no more than that Slurm has not looked yet; told only when it lasts
 };
 
 struct UnitPlan {

@@ -137,6 +137,7 @@ TEST_F(UnitPlanTest, PendingJobSaysWhy) {
   ASSERT_FALSE(p.waiting.empty());
   EXPECT_EQ(p.waiting.at(0).reason, "Unschedulable");
   EXPECT_EQ(p.waiting.at(0).message, "Slurm job 7 is PENDING (Resources)");
+  EXPECT_FALSE(p.waiting.at(0).passing);
   EXPECT_FALSE(p.update) << "W24: nothing changed";
   EXPECT_TRUE(p.marks.empty()) << "W28: it is marked already";
 }

@@ -11,6 +11,7 @@ namespace {
 
 // How often a detail that keeps changing (the expected start) is written again.
 constexpr Duration kDetailEvery = std::chrono::minutes(5);
+constexpr int kPassingFactor = 10;
 
 json::Object condition_patch(const kube::Pod& pod, const Waiting& waiting, WallTime now) {
   json::Object condition{{"type", "PodScheduled"},
@@ -25,7 +26,7 @@ json::Object condition_patch(const kube::Pod& pod, const Waiting& waiting, WallT
 
 Task<> WaitingNotes::tell(Waiting waiting, std::stop_token stop) {
   for (const PodPtr& pod : waiting.pods) {
-    if (young(*pod)) continue;
+    if (too_young_for(*pod, waiting) > Duration::zero()) continue;
     const kube::Condition& now = pod->scheduled;
     const bool same = now.status == "False" && now.reason == waiting.reason && now.message.starts_with(waiting.message);
     const bool same_detail = now.message == waiting.message + waiting.detail;
@@ -42,14 +43,19 @@ Task<> WaitingNotes::tell(Waiting waiting, std::stop_token stop) {
   }
 }
 
-bool WaitingNotes::told_all(const std::vector<Waiting>& all) const {
-  return std::ranges::all_of(all, [this](const Waiting& waiting) {
-    return std::ranges::none_of(waiting.pods, [this](const PodPtr& pod) { return young(*pod); });
-  });
+std::optional<Duration> WaitingNotes::untold_for(const std::vector<Waiting>& all) const {
+  std::optional<Duration> soonest;
+  for (const Waiting& waiting : all) {
+    for (const PodPtr& pod : waiting.pods) {
+      const Duration left = too_young_for(*pod, waiting);
+      if (left > Duration::zero() && (!soonest || left < *soonest)) soonest = left;
+    }
+  }
+  return soonest;
 }
 
-bool WaitingNotes::young(const kube::Pod& pod) const {
-  return kube_.loop().wall() - pod.meta.created < quiet_;
+Duration WaitingNotes::too_young_for(const kube::Pod& pod, const Waiting& waiting) const {
+  return (waiting.passing ? quiet_ * kPassingFactor : quiet_) - (kube_.loop().wall() - pod.meta.created);
 }
 
 }  // namespace bascule::bridge

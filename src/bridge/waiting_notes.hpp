@@ -1,6 +1,10 @@
 // Tells pods why they wait: the condition PodScheduled=False and an event, written when they say something new.
+//
+// Each costs the API server a write, and most pods are bound before anybody could read it: pods younger than `quiet`
+// are not told, and what passes by itself is told ten times later.
 #pragma once
 
+#include <optional>
 #include <stop_token>
 #include <unordered_map>
 #include <vector>
@@ -13,17 +17,17 @@ namespace bascule::bridge {
 
 class WaitingNotes final {
  public:
-  // Both outlive this. A pod younger than `quiet` is not told yet.
+  // Both outlive this.
   WaitingNotes(kube::Client& kube, kube::EventRecorder& events, Duration quiet)
       : kube_(kube), events_(events), quiet_(quiet) {}
 
   Task<> tell(Waiting waiting, std::stop_token stop);
-  // Whether every waiting pod is old enough to have been told.
-  bool told_all(const std::vector<Waiting>& all) const;
+  // When the next of the waiting pods will be old enough to be told; nullopt: all are.
+  std::optional<Duration> untold_for(const std::vector<Waiting>& all) const;
   void forget(const Uid& pod) { told_.erase(pod); }
 
  private:
-  bool young(const kube::Pod& pod) const;
+  Duration too_young_for(const kube::Pod& pod, const Waiting& waiting) const;
 
   kube::Client& kube_;
   kube::EventRecorder& events_;

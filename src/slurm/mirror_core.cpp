@@ -15,7 +15,7 @@ constexpr Duration kFirstRetry = 100ms;
 constexpr Duration kLastRetry = 5s;
 constexpr Duration kForgiven = 10s;
 // What looking may cost: a part of the time that slurmctld has.
-constexpr int kStatesShare = 4;
+constexpr int kStatesShare = 10;
 constexpr int kFullShare = 20;
 constexpr int kWantedFullShare = 3;
 constexpr Duration kFullGap = 100ms;

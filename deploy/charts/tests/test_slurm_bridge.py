@@ -96,7 +96,10 @@ def test_webhook_sees_only_what_concerns_slurm():  # W56
         assert hook["namespaceSelector"]["matchExpressions"][0]["values"] == ["kube-system", "test-namespace"]
     selected = render('admission.managedNamespaceSelector={"matchLabels":{"team":"hpc"}}')
     hooks = find(selected, "ValidatingWebhookConfiguration", "slurm-bridge-admission")["webhooks"]
-    assert hooks[0]["namespaceSelector"]["matchLabels"] == {"team": "hpc"} and "matchConditions" not in hooks[0]
+    assert hooks[0]["namespaceSelector"]["matchLabels"] == {"team": "hpc"}
+    assert [c["name"] for c in hooks[0]["matchConditions"]] == ["changed"]
+    assert "'system:serviceaccount:test-namespace:slurm-bridge-scheduler'" in hooks[0]["matchConditions"][0]["expression"]
+    assert "matchConditions" not in find(selected, "MutatingWebhookConfiguration", "slurm-bridge-admission")["webhooks"][0]
     assert "schedulerName == 'slurm-bridge-scheduler'" in hooks[1]["matchConditions"][0]["expression"]
     config = find(selected, "ConfigMap", "slurm-bridge-config")["data"]["config.yaml"]
     assert "managedNamespaces" not in config and yaml.safe_load(config)["managedNamespaceSelector"]
