@@ -88,7 +88,7 @@ struct Connections : testing::Test {
       }
       l.quit();
     }(loop, std::move(task)));
-    const auto timer = loop.call_at(loop.now() + 20s, [] { std::abort(); });
+    const auto timer = loop.call_at(loop.now() + 2min, [] { std::abort(); });
     loop.run();
     loop.cancel(timer);
   }
