@@ -1,4 +1,5 @@
 """The documentation against the source: every reason explained, every quoted text really written, every annotation and flag known (W64)."""
+import os
 import pathlib
 import re
 
@@ -148,3 +149,19 @@ def test_every_weakness_has_a_test_that_exists(letter):
             assert re.search(rf"TEST(_F|_P)?\({where},\s+{test}\)", tests), f"{number}: {name}"
         else:
             assert re.search(rf"def {name}\(", "\n".join(texts.values())), f"{number}: {name}"
+
+
+@pytest.mark.parametrize("name", ["keda.yaml", "hpa.yaml"])
+def test_autoscalers_ask_for_metrics_that_slurmctld_has(name):
+    """The names in slurmctld's own plugin, as the development cluster has it."""
+    cache = pathlib.Path(os.environ.get("DEVCLUSTER_CACHE", pathlib.Path.home() / ".cache/devcluster"))
+    plugins = list((cache / "slurm26/usr/lib").glob("*/slurm-wlm/metrics_openmetrics.so"))
+    if not plugins:
+        pytest.skip("the development cluster's Slurm is not built")
+    text = (ROOT / "docs/examples/operator" / name).read_text()
+    asked = set(re.findall(r"\bslurm_[a-z_]+", text))
+    assert asked
+    words = set(plugins[0].read_bytes().split(b"\0"))
+    assert {word.encode() for word in asked | {"partition"}} <= words, asked
+    target = yaml.safe_load(text)["spec"]["scaleTargetRef"]
+    assert (target["apiVersion"], target["kind"]) == ("slinky.slurm.net/v1beta1", "NodeSet")

@@ -50,7 +50,9 @@ keep_sssd
 if [ -s /etc/ssh/sshd_config ] && grep -qs ' /etc/ssh/sshd_config ' /proc/self/mounts; then
   prepare_sshd
   adopt="account required pam_slurm_adopt.so ${PAM_SLURM_ADOPT_OPTIONS:-action_adopt_failure=deny action_generic_failure=deny}"
-  grep -q pam_slurm_adopt /etc/pam.d/sshd || printf '%s\n' "$adopt" >> /etc/pam.d/sshd
+  # first of all: common-account ends with success for users of /etc/passwd, and nobody asks what comes after it
+  grep -q pam_slurm_adopt /etc/pam.d/sshd || sed -i "0,/^@include common-account/s//$adopt\n&/" /etc/pam.d/sshd
+  grep -q pam_slurm_adopt /etc/pam.d/sshd
   keep sshd /usr/sbin/sshd -D -e
 fi
 # slurmd runs as root and uses these only when they are root's

@@ -16,6 +16,8 @@ std::string memory_key(const kube::Resource& resource, const NamespacedName& key
   return resource.resource + "/" + key.str();
 }
 
+}  // namespace
+
 bool is_owned_by(const json::Value& object, std::string_view uid) {
   const json::Array* owners = json::array_at(object, {"metadata", "ownerReferences"});
   if (!owners) return false;
@@ -24,8 +26,6 @@ bool is_owned_by(const json::Value& object, std::string_view uid) {
   }
   return false;
 }
-
-}  // namespace
 
 Task<Children::Live> Children::look(const kube::Resource& resource, NamespacedName key, std::stop_token stop) {
   Live live;

@@ -24,6 +24,9 @@ enum class Outcome : std::uint8_t {
   kNotServed,  // the cluster does not know this kind
 };
 
+// Whether the object of this UID is its controller.
+bool is_owned_by(const json::Value& object, std::string_view uid);
+
 class Children final {
  public:
   // `may_act`: asked before every write; throws when this process must not write any longer. All outlive this.

@@ -313,6 +313,30 @@ TEST(OperatorSim, AnObjectThatGoesMakesNoChildren) {
   EXPECT_TRUE(w.get(kStatefulSets, "slurm-controller").is_null());
 }
 
+// The image was wrong and is mended: Kubernetes itself would wait for the old pod for ever.
+TEST(OperatorSim, ASlurmctldThatNeverGetsReadyGivesWayToWhatIsWantedNow) {
+  World w(10);
+  w.process.start();
+  w.whole_cluster();
+  w.settle();
+  const json::Value set = w.get(kStatefulSets, "slurm-controller");
+  const auto text = [&set](std::string_view field) { return std::string(json::string_at(set, {"metadata", field})); };
+  w.api.create(
+      kube::resources::kPods,
+      json::parse_yaml("{apiVersion: v1, kind: Pod, metadata: {name: slurm-controller-0, namespace: slurm, labels: "
+                       "{app.kubernetes.io/name: slurmctld, app.kubernetes.io/instance: slurm, "
+                       "controller-revision-hash: old}, ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, "
+                       "name: slurm-controller, controller: true, uid: '" +
+                       text("uid") + "'}]}, spec: {containers: [{name: slurmctld, image: nowhere}]}}"));
+  w.settle(30s);
+  EXPECT_FALSE(w.get(kube::resources::kPods, "slurm-controller-0").is_null()) << "nothing newer is known";
+  w.api.patch(kStatefulSets, {"slurm", "slurm-controller"},
+              json::Object{{"status", json::Object{{"updateRevision", "new"}}}}, "status");
+  w.settle(30s);
+  EXPECT_TRUE(w.get(kube::resources::kPods, "slurm-controller-0").is_null());
+  EXPECT_THAT(w.events(), HasSubstr("DeleteSucceeded: deleted pod slurm-controller-0, which was not ready"));
+}
+
 // The Service finds slurmctld by a label, so it is there the moment the pod is, also on a new pod of the same name; and
 // nobody asks the API server for pods to know that.
 TEST(OperatorSim, TheSlurmctldThatServesIsLabelledAtOnceAndFoundByAWatch) {

@@ -17,6 +17,7 @@
 #include "operator/reconcile/active_pod.hpp"
 #include "operator/reconcile/children.hpp"
 #include "operator/reconcile/conditions.hpp"
+#include "operator/reconcile/stale_pod.hpp"
 #include "operator/reconcile/watchers.hpp"
 #include "runtime/controller.hpp"
 
@@ -234,7 +235,10 @@ struct Reconcilers::Impl {
     if (plan.needs_host_keys) co_await make_host_keys(object, kind, plan, failure, stop);
     co_await make_children(object, kind, reader, plan, failure, stop);
     std::optional<Duration> again;
-    if (kind.resource == &kControllers) again = co_await mark_active(object, view, stop);
+    if (kind.resource == &kControllers) {
+      again = co_await mark_active(object, view, stop);
+      co_await replace_stale(object, kind, view, plan, stop);
+    }
     watchers.finish(reader);
     if (stop.stop_requested()) co_return runtime::Result{};
     tell(kind, *object, reader, plan);
@@ -336,9 +340,38 @@ struct Reconcilers::Impl {
     }
   }
 
+  // A slurmctld that never gets ready and is not as the StatefulSet says now: Kubernetes would wait for it for ever.
+  Task<> replace_stale(ObjectPtr object, const Kind& kind, CachedView& view, Plan& plan, std::stop_token stop) {
+    const std::string name = names::controller(object->meta.key.name);
+    const json::Value* set = view.find(kStatefulSets, name);
+    if (!set || !is_owned_by(*set, object->meta.uid.str())) co_return;
+    std::vector<const json::Value*> pods;
+    const std::int64_t count = json::int_at(*set, {"spec", "replicas"}).value_or(1);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const json::Value* pod = view.find(kube::resources::kPods, names::controller_pod(object->meta.key.name, i));
+      if (pod && is_owned_by(*pod, std::string(json::string_at(*set, {"metadata", "uid"})))) pods.push_back(pod);
+    }
+    const StalePlan stale = plan_stale_pod(*set, pods, loop.wall());
+    if (stale.wake) plan.wake = std::min(plan.wake.value_or(*stale.wake), *stale.wake);
+    if (!stale.remove) co_return;
+    require_turn();
+    try {
+      co_await parts.kube.remove(kube::resources::kPods, {object->meta.key.ns, stale.remove->name},
+                                 {.uid = Uid{stale.remove->uid}}, stop);
+      event(kind, *object, kube::EventType::kNormal, "DeleteSucceeded", "Delete",
+            fmt::format("deleted pod {}, which was not ready and not as it is wanted now", stale.remove->name));
+    } catch (const kube::NotFound&) {
+    } catch (const kube::Error& error) {
+      log::limited(log::Level::kWarning, 10s, "a slurmctld that is not ready cannot be replaced",
+                   {{"pod", stale.remove->name}, {"why", error}});
+      plan.wake = loop.wall() + 10s;
+    }
+  }
+
   // The label by which the Service finds the slurmctld that serves. How soon to look again; nullopt: when woken.
   Task<std::optional<Duration>> mark_active(ObjectPtr object, CachedView& view, std::stop_token stop) {
     constexpr Duration kLookAgain = 10s;
+    constexpr Duration kLookAgainSoon = 2s;  // a backup serves, and gives back when its elder returns
     std::optional<Controller> controller;
     try {
       controller = read_controller(object->value);
@@ -347,6 +380,7 @@ struct Reconcilers::Impl {
     }
     if (controller->external) co_return std::nullopt;
     const std::int64_t count = replicas(*controller);
+    bool at_rest = false;
     std::optional<std::vector<std::string>> answering;
     if (count > 1 && options.answering) answering = co_await options.answering(object->meta.key, stop);
     try {
@@ -357,6 +391,7 @@ struct Reconcilers::Impl {
         if (pod == nullptr) continue;
         pods.push_back({name, std::string(json::string_at(*pod, {"metadata", "uid"})),
                         json::string_at(*pod, {"metadata", "labels", names::kActive}) == "true"});
+        at_rest = at_rest || (i == 0 && pods.back().active);
       }
       for (const LabelChange& change : plan_active_label(*controller, pods, answering)) {
         co_await label(object->meta.key.ns, change, stop);
@@ -366,7 +401,7 @@ struct Reconcilers::Impl {
                    {{"controller", object->meta.key.str()}, {"why", error}});
       co_return kLookAgain;
     }
-    if (count > 1) co_return kLookAgain;
+    if (count > 1) co_return at_rest ? kLookAgain : kLookAgainSoon;
     co_return std::nullopt;
   }
 
