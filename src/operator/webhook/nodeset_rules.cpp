@@ -78,7 +78,7 @@ void hostname_rules(const json::Value& object, Findings& findings) {
                    "spec.template.spec.hostname, or take another name",
                    quoted(name));
   }
-  const std::int64_t last = json::int_at(object, {"spec", "replicas"}).value_or(1) - 1;
+  const std::int64_t last = std::max<std::int64_t>(json::int_at(object, {"spec", "replicas"}).value_or(1), 1) - 1;
   const std::size_t number =
       std::max(static_cast<std::size_t>(std::clamp<std::int64_t>(padding, 0, kMaxOrdinalPadding)), digits(last));
   // The pod is called NAME-NUMBER whatever the host name is, and its name is a label's value.

@@ -122,6 +122,7 @@ TEST(nodeset_rules, lengths) {  // A14
     return created(kKind, nodeset(spec, std::string(length, 'a')));
   };
   expect_only(named(61, "{replicas: 10}"), "", "-9");
+  expect_only(named(61, "{replicas: -9223372036854775808}"), "spec.replicas: is -9223372036854775808", "least number");
   expect_only(named(61, "{replicas: 11}"),
               "metadata.name: with the number of its last node a pod's name has 64 characters", "-10");
   expect_only(named(61, "{ordinalPadding: 3}"), "metadata.name: with the number", "-000");
