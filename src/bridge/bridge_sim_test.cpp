@@ -54,6 +54,25 @@ TEST(BridgeSim, AnAllocationMadeMeanwhileIsUsedAtOnce) {
   EXPECT_EQ(w.pods_on_nodes().size(), 1u);
 }
 
+// The node of a pod of ours that has ended is another's in a moment: the scheduler looks although it has rested long.
+TEST(BridgeSim, WhereAPodOfOursEndsTheNextIsBoundAtOnce) {
+  World w(12, 1, 20min);
+  w.scheduler.start();
+  w.pod_sync.start();
+  w.add_job("first", 1);
+  w.loop.advance(1min);
+  ASSERT_EQ(w.pods_on_nodes().size(), 1u);
+  w.add_job("second", 1);
+  const auto second_runs = [&] {
+    const auto* job = w.slurm.model().job(JobId{2});
+    return job != nullptr && job->view.states.base == slurm::JobState::kRunning;
+  };
+  ASSERT_TRUE(w.loop.run_until(second_runs, 30min));
+  const TimePoint begin = w.loop.now();
+  ASSERT_TRUE(w.loop.run_until([&] { return w.pods_on_nodes().size() == 2u; }, 10s));
+  EXPECT_LE(w.loop.now() - begin, 100ms);
+}
+
 // W1: whatever goes wrong with a submit is an answer, never the end of the scheduler.
 TEST(BridgeSim, EveryKindOfFailedSubmitIsTriedAgain) {
   using Kind = testing::FakeSlurmFault::Kind;

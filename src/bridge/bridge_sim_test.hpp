@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "bridge/controllers.hpp"
 #include "bridge/names.hpp"
 #include "bridge/pod_sync.hpp"
 #include "bridge/record.hpp"
@@ -58,7 +59,7 @@ inline Task<> pod_sync_main(SimEnvironment& self, net::Transport& api, net::Tran
   slurm::Client slurm(self.loop, *to_rest, slurm_options());
   json::Interner interner;
   kube::Informer<kube::Pod> pods(client, {.resource = r::kPods, .seed = 1}, kube::decode_pod, interner);
-  slurm::ClusterMirror mirror(self.loop, slurm, {});
+  slurm::ClusterMirror mirror(self.loop, slurm, ControllersOptions{}.mirror);
   kube::EventRecorder events(client, "slurm-bridge-controllers", "sim");
   const std::string cluster = co_await cluster_uid(client, stop);
   PodSync sync({client, slurm, pods, mirror, events, nullptr}, {test_config().scheduler_name, cluster}, 8);

@@ -19,7 +19,8 @@ struct ControllersOptions {
   std::string instance;  // name of this process in events
   std::size_t node_workers = 8;
   std::size_t pod_workers = 16;
-  slurm::MirrorOptions mirror = {};
+  // Starts are the scheduler's to see: its looks are the more frequent ones.
+  slurm::MirrorOptions mirror = {.rest_interval = std::chrono::seconds(5)};
 };
 
 class Controllers final {

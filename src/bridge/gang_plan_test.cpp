@@ -178,6 +178,39 @@ TEST_F(GangTest, LatecomersJoinAJobThatWaits) {
   EXPECT_EQ(p.waiting[0].pods.size(), 3u);
 }
 
+// Elastic both ways: while it waits, the job follows the gang down as well as up.
+TEST_F(GangTest, AWaitingJobShrinksWithItsGang) {
+  for (const char* name : {"a", "b", "c", "d"}) mark(*add_pod(name), 7);
+  add_job(7, slurm::JobState::kPending, {"a", "b", "c", "d"});
+  view.pods.pop_back();  // scaled in
+  UnitPlan p = plan();
+  ASSERT_TRUE(p.update);
+  EXPECT_EQ(p.update->description.nodes, slurm::NodeCount(2, 3));
+  EXPECT_TRUE(p.cancels.empty());
+  view.jobs[0].record = *parse_record(*p.update->description.admin_comment);
+  view.pods.pop_back();
+  p = plan();
+  ASSERT_TRUE(p.update);
+  EXPECT_EQ(p.update->description.nodes, slurm::NodeCount(2));
+  EXPECT_TRUE(p.cancels.empty());
+}
+
+// A member that leaves a running gang ends nobody; scaled out again, its node is there for the next one at once.
+TEST_F(GangTest, ARunningGangScaledInAndOutAgainKeepsItsNodes) {
+  bind(*add_pod("a"), 7, "n1");
+  bind(*add_pod("b"), 7, "n2");
+  bind(*add_pod("c"), 7, "n3");
+  add_job(7, slurm::JobState::kRunning, {"a", "b", "c"}, "n[1-3]");
+  view.pods.pop_back();
+  UnitPlan p = plan();
+  EXPECT_TRUE(p.cancels.empty());
+  EXPECT_FALSE(p.submit);
+  mark(*add_pod("d"), 7);
+  p = plan();
+  EXPECT_FALSE(p.submit);
+  EXPECT_THAT(bound(p), ElementsAre("d@n3"));
+}
+
 // W17: after the start, those who come later get a job of their own, whatever their number.
 TEST_F(GangTest, LatecomersOfARunningGangGetTheirOwnJob) {
   bind(*add_pod("a"), 7, "n1");

@@ -20,6 +20,8 @@ void Scheduler::Impl::connect() {
     table.on_pod(before, after);
     index->on_pod(before, after);
     const PodPtr& pod = after ? after : before;
+    const bool freed = before && holds_node(*before) && !(after && holds_node(*after));
+    if (freed && label_of(*before)) mirror.expect_start();
     if (!after || after->terminal()) devices.forget(pod->meta.uid);
     if (!after) notes.forget(pod->meta.uid);
   });

@@ -21,7 +21,7 @@ struct SchedulerOptions {
   Config config;
   std::string instance;      // name of this process in events
   std::size_t workers = 32;  // units worked on at once
-  slurm::MirrorOptions mirror = {};
+  slurm::MirrorOptions mirror = {.expect_starts = true};
   Duration quiet = std::chrono::seconds(1);  // a younger pod is not told why it waits
   // Asked before anything is done outside: a process that was stopped for a while must not act on a lease that is over,
   // before its timers tell it so. nullptr: always.

@@ -99,6 +99,7 @@ struct ClusterMirror::Impl {
 
   Task<> run() {
     while (!stop.stop_requested()) {
+      core.set_clock(loop.now(), loop.wall());
       for (Ask& ask : core.next(loop.now())) spawn(gate, perform(std::move(ask)));
       (void)co_await bell.wait(stop.get_token(), core.wake(loop.now()));
     }
@@ -137,6 +138,11 @@ Task<> ClusterMirror::stop() {
 
 void ClusterMirror::poke() {
   impl_->core.poke(impl_->loop.now());
+  impl_->bell.notify();
+}
+
+void ClusterMirror::expect_start() {
+  impl_->core.expect_start(impl_->loop.now());
   impl_->bell.notify();
 }
 

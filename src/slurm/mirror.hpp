@@ -34,6 +34,8 @@ struct MirrorOptions {
   // How long slurmctld must answer without a pause before what its tables lack counts as absent.
   Duration settle = std::chrono::seconds(10);
   bool want_nodes = true;
+  // Somebody waits for starts: look closely around the moments when Slurm expects an external job to start.
+  bool expect_starts = false;
 };
 
 enum class Knowledge : std::uint8_t {
@@ -63,6 +65,8 @@ class ClusterMirror final {
 
   // Something of ours was just submitted, cancelled or updated: look soon and often.
   void poke();
+  // A job may start now: something that held nodes has ended. Looks soon, and less often than after poke().
+  void expect_start();
   // A full job table is in.
   bool synced() const noexcept;
   bool reachable() const noexcept;      // the last call was answered

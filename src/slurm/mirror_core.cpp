@@ -21,6 +21,11 @@ constexpr int kWantedFullShare = 3;
 constexpr Duration kFullGap = 100ms;
 constexpr Duration kSoon = 1s;
 constexpr Duration kLongestNodesGap = 5s;
+constexpr std::size_t kMaxStarts = 64;
+// Slurm tells a start by the second, and may be wrong for ever: guesses that nothing comes of cost less than twenty
+// looks a minute.
+constexpr Duration kStartHold = 1100ms;
+constexpr Duration kGuessGap = 1min;
 
 }  // namespace
 
@@ -52,17 +57,18 @@ MirrorCore::Ask MirrorCore::make_job(JobId id, TimePoint now) {
 }
 
 // Fast right after a poke or a change, then ever slower: a quarter of the quiet time, so each wait is 1.25 times the
-// one before.
+// one before. Where a start is only expected, less often and soon no more.
 Duration MirrorCore::interval(TimePoint now) const {
   const Duration brisk = options_.fast_interval * 5 / 2;
   Duration wait = options_.rest_interval;
-  const auto slower = [&](TimePoint since, Duration hold) {
+  const auto slower = [&](TimePoint since, Duration hold, Duration first, int part) {
     if (since == TimePoint::min()) return options_.rest_interval;
     const Duration quiet = now - since - hold;
-    return std::max(brisk, std::min(quiet / 4, options_.rest_interval));
+    return std::max(first, std::min(quiet / part, options_.rest_interval));
   };
-  wait = std::min(wait, slower(poked_at_, 10s));
-  wait = std::min(wait, slower(changed_at_, 2s));
+  wait = std::min(wait, slower(poked_at_, 10s, brisk, 4));
+  wait = std::min(wait, slower(changed_at_, 2s, brisk, 4));
+  wait = std::min(wait, slower(start_expected_at_, kStartHold, 2 * brisk, 1));
   if (poked_at_ != TimePoint::min() && now - poked_at_ < 2s) wait = options_.fast_interval;
   // One slow answer must not slow the looks beyond rest.
   return std::max(wait, std::min(states_cost_ * kStatesShare, options_.rest_interval));
@@ -128,6 +134,7 @@ std::vector<MirrorCore::Ask> MirrorCore::questions(TimePoint now) {
 }
 
 std::vector<MirrorCore::Ask> MirrorCore::next(TimePoint now) {
+  start_is_due(now);
   std::vector<Ask> asks = questions(now);
   for (const Ask& ask : asks) open_.emplace(ask.serial, ask.at);
   return asks;
@@ -138,8 +145,29 @@ TimePoint MirrorCore::wake(TimePoint now) const {
   TimePoint when = TimePoint::max();
   if (!jobs_asked_) when = std::min(when, full_due());
   if (!states_asked_ && synced_) when = std::min(when, next_look_);
+  if (!starts_.empty()) when = std::min(when, *starts_.begin());
   if (!nodes_asked_) when = std::min(when, nodes_due());
   return when;
+}
+
+// When jobs that somebody waits for may start, as Slurm guesses.
+void MirrorCore::foresee(TimePoint now) {
+  starts_.clear();
+  if (!options_.expect_starts) return;
+  for (const auto& [id, job] : jobs_.records()) {
+    if (!job->external || job->hold || job->states.base != JobState::kPending) continue;
+    const TimePoint at{std::chrono::seconds(job->start_time) - clock_ahead_};
+    if (job->start_time <= 0 || at <= now || at > now + 24h) continue;
+    starts_.insert(at);
+    if (starts_.size() > kMaxStarts) starts_.erase(std::prev(starts_.end()));
+  }
+}
+
+void MirrorCore::start_is_due(TimePoint now) {
+  if (starts_.empty() || *starts_.begin() > now) return;
+  starts_.erase(starts_.begin(), starts_.upper_bound(now));
+  const TimePoint last = start_expected_at_;
+  if (last == TimePoint::min() || changed_at_ > last || now - last >= kGuessGap) expect_start(now);
 }
 
 // Serials grow with time: the first open question is the oldest.
@@ -312,6 +340,7 @@ void MirrorCore::trusted_table(const Ask& ask, TimePoint now, std::uint32_t high
   synced_ = true;
   full_as_of_ = ask.at;
   full_serial_ = ask.serial;
+  foresee(now);
   next_look_ = std::min(next_look_, now + interval(now));
   bool live_job_lost = false;
   for (const JobId id : jobs_.lost()) live_job_lost |= !jobs_.find(id)->states.ended();
@@ -422,6 +451,11 @@ void MirrorCore::poke(TimePoint now) {
   poked_at_ = now;
   next_look_ = std::min(next_look_, now + options_.fast_interval);
   nodes_wanted_ = std::min(nodes_wanted_, now + kSoon);
+}
+
+void MirrorCore::expect_start(TimePoint now) {
+  start_expected_at_ = now;
+  next_look_ = std::min(next_look_, now + options_.fast_interval);
 }
 
 void MirrorCore::want_full(TimePoint now) {

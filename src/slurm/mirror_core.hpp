@@ -65,6 +65,9 @@ class MirrorCore final {
   Ask direct(JobId id, TimePoint now);
   void learn(Job job, TimePoint now);
   void poke(TimePoint now);
+  void expect_start(TimePoint now);
+  // What Slurm's times mean here.
+  void set_clock(TimePoint now, WallTime wall) { clock_ahead_ = wall.time_since_epoch() - now.time_since_epoch(); }
   void want_full(TimePoint now);
 
   std::vector<JobTable::Change> take_job_changes() { return jobs_.take_changes(); }
@@ -94,6 +97,8 @@ class MirrorCore final {
   void forget_job(JobId id);
   void remember_gone(JobId id);
   Duration interval(TimePoint now) const;
+  void foresee(TimePoint now);
+  void start_is_due(TimePoint now);
   TimePoint full_due() const;
   TimePoint nodes_due() const;
   std::vector<Ask> questions(TimePoint now);
@@ -129,6 +134,9 @@ class MirrorCore final {
   std::set<std::string> wanted_nodes_;
   std::unordered_set<std::string> asked_nodes_;
 
+  std::set<TimePoint> starts_;  // when Slurm expects external jobs to start; the next ones
+  TimePoint start_expected_at_ = TimePoint::min();
+  Duration clock_ahead_{};  // of the wall clock
   TimePoint poked_at_ = TimePoint::min();
   TimePoint changed_at_ = TimePoint::min();
   TimePoint next_look_;

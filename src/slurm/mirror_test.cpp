@@ -87,6 +87,66 @@ TEST_F(MirrorTest, RestsBelowFortyCallsAMinute) {
   EXPECT_LT(world.fake.all_calls(), 40u);
 }
 
+// A mirror of somebody who waits for starts.
+struct StartsTest : MirrorTest {
+  StartsTest() {
+    mirror = std::make_unique<ClusterMirror>(world.loop, *world.client, MirrorOptions{.expect_starts = true});
+  }
+  // One that Slurm expects to start after `delay`, and does.
+  JobId waiting(Duration delay) {
+    const JobId id = world.fake.submit(small_job());
+    world.loop.advance(1s);
+    world.fake.model().requeue(world.fake.now(), id, delay);
+    return id;
+  }
+  bool runs(JobId id) { return world.fake.model().job(id)->view.states.base == JobState::kRunning; }
+  bool seen(JobId id) { return mirror->job(id) && mirror->job(id)->states.base == JobState::kRunning; }
+};
+
+TEST_F(StartsTest, AStartThatSlurmExpectsIsSeenAtOnceAfterALongRest) {
+  sync();
+  const JobId id = waiting(20min);
+  world.loop.advance(10min);
+  ASSERT_EQ(mirror->job(id)->states.base, JobState::kPending);
+  ASSERT_TRUE(wait([&] { return runs(id); }, 15min));
+  const TimePoint begin = world.loop.now();
+  ASSERT_TRUE(wait([&] { return seen(id); }));
+  EXPECT_LE(world.loop.now() - begin, 100ms);
+}
+
+TEST_F(StartsTest, ANodeThatBecameFreeIsAReasonToLook) {
+  sync();
+  const JobId id = waiting(20min);
+  world.loop.advance(5min);
+  mirror->expect_start();
+  world.loop.advance(200ms);
+  world.fake.forget_calls();
+  world.loop.advance(300ms);
+  EXPECT_GE(world.fake.calls("GET jobs/state"), 2u);
+  world.loop.advance(1min);
+  EXPECT_FALSE(runs(id));
+  world.fake.forget_calls();
+  world.loop.advance(1min);
+  EXPECT_LT(world.fake.all_calls(), 40u);
+}
+
+// With the other process of the bridge, fewer than 60 a minute, though every guess of Slurm's is wrong.
+TEST_F(StartsTest, GuessesThatAreWrongForEverCostLittle) {
+  sync();
+  for (int i = 0; i < 20; ++i) waiting(24h);
+  world.loop.advance(1min);
+  for (int minute = 0; minute < 5; ++minute) {
+    world.fake.forget_calls();
+    for (int i = 0; i < 6; ++i) {  // soon, as ever
+      world.loop.advance(10s);
+      for (const auto& [id, job] : mirror->jobs()) {
+        if (job->states.base == JobState::kPending) world.fake.model().expect_start(world.fake.now(), id, 3s);
+      }
+    }
+    EXPECT_LT(world.fake.all_calls(), 44u) << "minute " << minute;
+  }
+}
+
 TEST_F(MirrorTest, ManyChangesAreReadByOneTable) {
   JobDescription job = small_job();
   job.hold = true;

@@ -90,6 +90,8 @@ class SlurmModel final {
   // (what Slurm calls BeginTime). External jobs of 26.05 are never requeued, the batch jobs that stand in for them
   // in 24.11 are.
   void requeue(WallTime now, JobId id, Duration delay);
+  // Says of a pending job that it is expected to start then, whatever comes of it.
+  void expect_start(WallTime now, JobId id, Duration in);
   // Ends a running job so.
   void end(WallTime now, JobId id, slurm::JobState state, std::string reason = "None");
   std::expected<void, SlurmNo> update_node(WallTime now, const std::string& name, const slurm::NodeUpdate& change);

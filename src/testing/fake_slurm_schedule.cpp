@@ -255,6 +255,14 @@ void SlurmModel::requeue(WallTime now, JobId id, Duration delay) {
   want_schedule(now);
 }
 
+void SlurmModel::expect_start(WallTime now, JobId id, Duration in) {
+  catch_up(now);
+  const auto it = jobs_.find(id.value);
+  if (it == jobs_.end() || it->second.view.states.base != JobState::kPending) return;
+  it->second.view.start_time = epoch_seconds(now + in);
+  touch_jobs(now);
+}
+
 void SlurmModel::finish(WallTime now, JobRecord& job, slurm::JobState state, std::string reason) {
   slurm::Job& view = job.view;
   std::erase_if(ends_, [&view](const auto& end) { return end.second == view.id.value; });
