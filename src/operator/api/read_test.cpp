@@ -203,7 +203,7 @@ TEST(ReadTokenTest, SecretNames) {
   EXPECT_EQ(read_token(object("secretRef: {name: s, key: k}")).secret, (KeyRef{"s", "k"}));
   EXPECT_EQ(read_token(object("{}")).username, "nobody");
   EXPECT_EQ(token_secret("t", "a.b-c"), "t-jwt-a.b-c");
-  // Item 35: names that no object may have.
+  // A35: names that no object may have.
   EXPECT_EQ(token_secret("t", "Alice_B").substr(0, 14), "t-jwt-alice-b-");
   EXPECT_NE(token_secret("t", "alice_b"), token_secret("t", "alice.b"));
   EXPECT_NE(token_secret("t", "Alice"), token_secret("t", "alice"));

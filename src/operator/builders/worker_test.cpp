@@ -81,6 +81,34 @@ TEST(WorkerTest, Claims) {
   EXPECT_EQ(json::string_at(claims[0], {"metadata", "labels", names::kAppInstance}), "gpu");
 }
 
+TEST(WorkerTest, A21_WhatIsMadeSharesNothingWithWhatItIsMadeFrom) {
+  const NodeSet set = node_set("a", "template: {spec: {containers: [{name: side, image: s}], nodeSelector: {a: b}}}");
+  const Controller ctl = controller();
+  const std::string before = json::dump(worker_template(input(set, ctl)));
+  json::Value made = worker_template(input(set, ctl));
+  json::at_or_create(made, {"spec", "nodeSelector", "a"}) = "changed";
+  json::at_or_create(made, {"spec", "containers"}) = json::Array{};
+  EXPECT_EQ(json::dump(worker_template(input(set, ctl))), before);
+}
+
+TEST(WorkerTest, A45_ATemplateThatCannotBeMadeIsASentence) {
+  const NodeSet set = node_set("a", "template: {spec: {containers: [{image: x}]}}");
+  const Controller ctl = controller();
+  EXPECT_THROW(worker_template(input(set, ctl)), BadObject);
+}
+
+TEST(WorkerTest, S23_KeysMakeARevisionAndChartVersionsDoNot) {
+  const Controller ctl = controller();
+  const auto text = [&](std::string_view chart, std::string_view key, std::string_view sssd) {
+    NodeSet set = node_set("a", "ssh: {enabled: true, sssdConfRef: {name: sssd, key: sssd.conf}}");
+    set.meta.labels = {{"helm.sh/chart", std::string(chart)}};
+    return json::dump(worker_template({set, ctl, "cluster.local", std::string(key), std::string(sssd)}));
+  };
+  EXPECT_EQ(text("slurm-1", "k", "s"), text("slurm-2", "k", "s"));
+  EXPECT_NE(text("slurm-1", "k", "s"), text("slurm-1", "another", "s"));
+  EXPECT_NE(text("slurm-1", "k", "s"), text("slurm-1", "k", "another"));
+}
+
 TEST(WorkerTest, SharedObjectsBelongToAll) {
   // A43, W24.
   const std::vector<NodeSet> sets{node_set("b"), node_set("a")};

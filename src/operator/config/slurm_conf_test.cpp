@@ -61,7 +61,7 @@ TEST(SlurmConfTest, External) {
   const Accounting acct = accounting();
   const std::vector<NodeSet> sets{node_set("gpu", "partition: {enabled: true, config: State=UP}")};
   expect_golden("config/testdata/slurm_conf_external.golden", slurm_conf({ctl, &acct, sets}, {}));
-  // Item 3: its administrator must be told these.
+  // A3: its administrator must be told these.
   EXPECT_EQ(node_set_lines({ctl, &acct, sets}), "NodeSet=gpu Feature=gpu\nPartitionName=gpu Nodes=gpu State=UP\n");
   EXPECT_TRUE(slurm_conf({.controller = ctl}, {}).contains("AccountingStorageType=accounting_storage/none\n"));
 }

@@ -162,7 +162,7 @@ struct NodeSetDriver::Impl {
     Reading now;
     if (!read(object, entry, now)) co_return runtime::Result{.requeue_after = kLook};
     co_await confirm(now, stop);
-    if (!now.state.spec.deleted) tell_fault(entry, *object, now.why_no_input);
+    if (!now.state.spec.deleted) tell_fault(entry, *object, now.trouble);
     const Plan plan = now.planable ? plan_nodeset(now.state, entry.memory, loop.wall()) : Plan{};
     DriverPass pass(parts, options, now, entry);
     pass.tell(plan);
@@ -170,7 +170,7 @@ struct NodeSetDriver::Impl {
     co_await pass.write_status(plan, stop);
     remember_writes(entry, plan, now, pass);
     entry.waits = plan.waits;
-    if (!now.why_no_input.empty()) entry.waits.push_back(now.why_no_input);
+    if (!now.trouble.empty()) entry.waits.push_back(now.trouble);
     co_return runtime::Result{.requeue_after = next_look(entry, plan, now, pass)};
   }
 
@@ -272,7 +272,7 @@ struct NodeSetDriver::Impl {
     if (entry.told == fault) return;
     entry.told = fault;
     if (fault.empty()) return;
-    log::warning("NodeSet not planned", {{"nodeset", object.meta.key}, {"why", fault}});
+    log::warning("NodeSet has to be mended", {{"nodeset", object.meta.key}, {"why", fault}});
     parts.events.record({std::string(names::kApiVersion), "NodeSet", object.meta.key, object.meta.uid},
                         kube::EventType::kWarning, "SyncFailed", "Sync", fault);
   }

@@ -319,7 +319,7 @@ std::optional<Condition> DriverPass::ready_condition(const Plan& plan, const Sta
                       .generation = now_.state.spec.generation,
                       .since = loop_.wall()};
   std::vector<std::string> why = plan.waits;
-  if (!now_.why_no_input.empty()) why.push_back(now_.why_no_input);
+  if (!now_.trouble.empty()) why.push_back(now_.trouble);
   if (entry_.unknown_since) why.push_back("Slurm is not known: " + now_.state.slurm.why);
   const bool whole = status.replicas == status.desired && status.available >= status.desired;
   if (!why.empty() || !whole) {

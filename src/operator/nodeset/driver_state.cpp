@@ -10,6 +10,7 @@
 #include "operator/api/names.hpp"
 #include "operator/api/read.hpp"
 #include "operator/config/hash.hpp"
+#include "operator/config/node_conf.hpp"
 #include "operator/nodeset/identity.hpp"
 #include "operator/nodeset/perform.hpp"
 #include "operator/nodeset/records.hpp"
@@ -196,19 +197,20 @@ void Views::read_template(Reading& to) const {
                         .domain = options_.domain,
                         .slurm_key_hash = {},
                         .sssd_hash = {}};
-      const auto slurm_key = secret_hash(to.set, to.controller->keys.slurm, to.why_no_input);
-      const auto sssd = to.set.ssh.enabled ? secret_hash(to.set, to.set.ssh.sssd, to.why_no_input) : std::string();
+      const auto slurm_key = secret_hash(to.set, to.controller->keys.slurm, to.trouble);
+      const auto sssd = to.set.ssh.enabled ? secret_hash(to.set, to.set.ssh.sssd, to.trouble) : std::string();
       if (slurm_key && sssd) {
         input.slurm_key_hash = *slurm_key;
         input.sssd_hash = *sssd;
         made = worker_template(input);
         to.input.emplace(input);
+        if (auto fault = node_conf(to.set).fault) to.trouble = *std::move(fault);
       }
     } catch (const BadObject& error) {
-      to.why_no_input = error.what();
+      to.trouble = error.what();
     }
   } else {
-    to.why_no_input = fmt::format("Controller {} is not there", controller_of(*to.object).str());
+    to.trouble = fmt::format("Controller {} is not there", controller_of(*to.object).str());
   }
   if (made) {
     state.template_data = canonical_text(*made);

@@ -28,8 +28,8 @@ struct Reading {
   ObjectPtr object;
   NodeSet set;
   std::optional<Controller> controller;
-  std::optional<WorkerInput> input;  // nullopt: `why_no_input`
-  std::string why_no_input;
+  std::optional<WorkerInput> input;  // nullopt: `trouble`
+  std::string trouble;               // for a person to mend: why no pod can be made, else what is left out of them
   ClusterPtr cluster;
   std::shared_ptr<const Works> works;  // of the cluster's jobs
   std::map<std::string, PodPtr> pods;

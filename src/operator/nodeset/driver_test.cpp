@@ -346,6 +346,34 @@ TEST(NodeSetDriverTest, ABadObjectIsToldAndHoldsUpNobodyElse) {
   EXPECT_THAT(world.events(), HasSubstr("spec.updateStrategy.type"));
 }
 
+// A7: what a person has to mend is an event and in the condition; S36: as it is, whatever it looks like.
+TEST(NodeSetDriverTest, A7_S36_AMalformedExtraConfIsToldAndThePodsComeWithoutIt) {
+  DriverWorld world;
+  world.nodeset("foo", 1, "{extraConf: 'Feature=a Weight%s10'}");
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 1)) << world.events();
+  world.pass(20s);
+  EXPECT_THAT(world.events(), HasSubstr("SyncFailed: spec.extraConf: \"Weight%s10\" is no Key=Value"));
+  const auto ready = condition_at(*json::find(world.nodeset_of("foo"), {"status"}), "Ready");
+  ASSERT_TRUE(ready);
+  EXPECT_THAT(ready->message, HasSubstr("Weight%s10"));
+}
+
+// S46: it has no annotation at all.
+TEST(NodeSetDriverTest, S37_S46_AnOrphanIsAdoptedAfterTheApiServerWasAsked) {
+  DriverWorld world;
+  world.nodeset("foo", 2);
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 2)) << world.events();
+  world.pass(10s);
+  const NamespacedName pod{"slurm", "foo-1"};
+  world.api.reset_counts();
+  world.api.patch(r::kPods, pod, json::parse(R"({"metadata":{"ownerReferences":null,"annotations":null}})"));
+  world.pass(20s);
+  EXPECT_THAT(json::dump(*json::find(*world.api.get(r::kPods, pod), {"metadata"})), HasSubstr(R"("kind":"NodeSet")"));
+  EXPECT_GE(world.api.calls("get", "nodesets"), 1u);
+}
+
 TEST(NodeSetDriverTest, WithoutARestApiNothingOfSlurmIsDecided) {
   DriverWorld world;
   world.nodeset("foo", 2);

@@ -9,7 +9,14 @@ namespace bascule::op::reconcile {
 Plan plan_accounting(const json::Value& object, View& view) {
   const Accounting accounting = read_accounting(object);
   Plan plan;
-  if (accounting.external) return plan;
+  if (accounting.external) {
+    // One that has moved outside leaves nothing here that could write to its database.
+    const std::string name = names::accounting(accounting.meta.name);
+    for (const kube::Resource* resource : {&kStatefulSets, &kServices, &kSecrets}) {
+      plan.unwanted.push_back({resource, name});
+    }
+    return plan;
+  }
   plan.add(kServices, accounting_service(accounting));
   const std::optional<KeyHashes> keys = key_hashes(view, accounting.keys, plan);
   const KeyRef& ref = accounting.storage.password;

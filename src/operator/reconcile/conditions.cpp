@@ -19,6 +19,9 @@ std::string message_of(const Plan& plan) {
   };
   for (const Fault& fault : plan.faults) add(fault.sentence);
   for (const Wait& wait : plan.waits) add(wait.sentence);
+  if (out.empty()) {
+    for (const std::string& note : plan.notes) add(note);
+  }
   if (out.size() > kMaxMessage) {
     out.resize(kMaxMessage);
     while (!out.empty() && (static_cast<unsigned char>(out.back()) & 0xC0U) == 0x80U) out.pop_back();

@@ -22,6 +22,15 @@ TEST(Conditions, ReadyWhenNothingIsWaitedFor) {
   EXPECT_FALSE(status_differs(status, status));
 }
 
+TEST(Conditions, A3_ANoteIsTheMessageOfReadyAlone) {
+  Plan plan;
+  plan.notes.emplace_back("lines");
+  EXPECT_EQ(text(make_status(plan, 3, json::Object(), kNow), 0, "message"), "lines");
+  EXPECT_EQ(text(make_status(plan, 3, json::Object(), kNow), 0, "status"), "True");
+  plan.wait("pods");
+  EXPECT_EQ(text(make_status(plan, 3, json::Object(), kNow), 0, "message"), "pods");
+}
+
 TEST(Conditions, AFaultIsTold) {
   Plan plan;
   plan.faults.push_back({"BadSpec", "mend it"});

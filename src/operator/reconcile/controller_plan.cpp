@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "operator/api/read.hpp"
 #include "operator/api/resources.hpp"
 #include "operator/config/files.hpp"
@@ -13,6 +15,10 @@ namespace {
 // An installation makes a Controller, its NodeSets and its Accounting one after the other: a slurmctld that is started
 // between them is started twice.
 constexpr Duration kSettle = std::chrono::seconds(2);
+
+std::string json_name(const json::Value& object) {
+  return std::string(json::string_at(object, {"metadata", "name"}));
+}
 
 // What slurm.conf is made of, besides the Controller itself.
 struct Around {
@@ -80,12 +86,30 @@ void take_time(const Controller& controller, View& view, Plan& plan, Around& aro
   around.whole = false;
 }
 
+// Nobody but its administrator writes the configuration of a slurmctld outside: what the NodeSets need there is said.
+void note_lines(const ClusterView& cluster, Plan& plan) {
+  std::string lines = node_set_lines(cluster);
+  if (lines.empty()) return;
+  std::ranges::replace(lines, '\n', ';');
+  plan.notes.push_back(fmt::format("the slurm.conf of the slurmctld outside needs these lines: {}", lines));
+}
+
+// One that has moved outside: what it ran here would be a second slurmctld of that cluster. Its claims stay.
+void leave(const Controller& controller, Plan& plan) {
+  const std::string& name = controller.meta.name;
+  plan.unwanted.push_back({&kStatefulSets, names::controller(name)});
+  plan.unwanted.push_back({&kServices, json_name(controller_service(controller))});
+  plan.unwanted.push_back({&kServices, json_name(controller_internal_service(controller))});
+}
+
 }  // namespace
 
 Plan plan_controller(const json::Value& object, View& view, WallTime now) {
   const Controller controller = read_controller(object);
   Plan plan;
-  if (!controller.external) {
+  if (controller.external) {
+    leave(controller, plan);
+  } else {
     plan.add(kServices, controller_internal_service(controller));
     plan.add(kServices, controller_service(controller));
   }
@@ -101,6 +125,7 @@ Plan plan_controller(const json::Value& object, View& view, WallTime now) {
                               .node_sets = around.node_sets};
     const std::string conf = slurm_conf(cluster, around.files);
     plan.add(kConfigMaps, controller_config(controller, conf, around.files));
+    if (controller.external) note_lines(cluster, plan);
     // Its pods would hang without the keys, and one that hangs holds up every later change.
     if (!controller.external && keys) {
       plan.add(kStatefulSets, controller_stateful_set(controller, conf, around.files, *keys));

@@ -245,6 +245,14 @@ TEST(OperatorSim, ChangesAreFollowed) {
   EXPECT_FALSE(w.get(kServices, "slurm-workers-slurm").is_null());
   EXPECT_FALSE(w.get(kBudgets, "slurm-workers-pdb-slurm").is_null());
   EXPECT_FALSE(w.get(kConfigMaps, "gpu-ssh-config").is_null());
+  // A51: ConfigMaps that users name are watched too.
+  w.api.create(kConfigMaps, config_map("files", {{"gres.conf", "Name=gpu"}}));
+  w.patch(kControllers, "slurm", "{spec: {configFileRefs: [{name: files}]}}");
+  w.settle(5s);
+  const std::string before = w.children().at("StatefulSet slurm-controller");
+  w.patch(kConfigMaps, "files", "{data: {gres.conf: Name=fpga}}");
+  w.settle(5s);
+  EXPECT_NE(w.children().at("StatefulSet slurm-controller"), before);
   w.patch(kNodeSets, "gpu", "{spec: {ssh: {enabled: false}}}");
   w.settle(5s);
   EXPECT_TRUE(w.get(kConfigMaps, "gpu-ssh-config").is_null()) << "no longer wanted";

@@ -54,9 +54,10 @@ struct Plan {
   std::vector<Unwanted> unwanted;
   std::vector<Fault> faults;
   std::vector<Wait> waits;
-  json::Object status = {};           // fields besides conditions
-  std::optional<WallTime> wake = {};  // look again then
-  bool needs_host_keys = false;       // of a LoginSet: make them, there are none
+  std::vector<std::string> notes = {};  // worth telling when nothing is amiss: the message of Ready
+  json::Object status = {};             // fields besides conditions
+  std::optional<WallTime> wake = {};    // look again then
+  bool needs_host_keys = false;         // of a LoginSet: make them, there are none
 
   void add(const kube::Resource& resource, json::Value object) { children.push_back({&resource, std::move(object)}); }
   void wait(std::string sentence, std::string event = {}) { waits.push_back({std::move(sentence), std::move(event)}); }

@@ -2,6 +2,7 @@
 
 #include "operator/api/read.hpp"
 #include "operator/builders/token.hpp"
+#include "operator/reconcile/apply.hpp"
 #include "operator/reconcile/test_view.hpp"
 
 namespace bascule::op::reconcile::test {
@@ -14,6 +15,9 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
+constexpr std::string_view kOutside =
+    R"({slurmKeyRef: {name: auth, key: slurm.key}, jwtKeyRef: {name: jwt, key: jwt.key},
+                 external: true, externalConfig: {host: ctl.example.com, port: 6817}})";
 const WallTime kNow = std::chrono::sys_days(std::chrono::year(2026) / 11 / 28);
 
 std::string slurm_conf_of(const Plan& plan) {
@@ -79,7 +83,9 @@ TEST(ControllerPlan, FilesOfConfigMaps) {
   const json::Value object = custom(kControllers, "slurm",
                                     R"({slurmKeyRef: {name: auth, key: slurm.key}, jwtKeyRef: {name: jwt, key: jwt.key},
                  slurmctld: {image: slurmctld}, logfile: {image: alpine}, configFileRefs: [{name: files}]})");
-  EXPECT_THAT(children_of(plan_controller(object, view, kNow)), Not(Contains("ConfigMap slurm-config")));
+  const Plan missing = plan_controller(object, view, kNow);
+  EXPECT_THAT(children_of(missing), Not(Contains("ConfigMap slurm-config")));
+  EXPECT_THAT(waits_of(missing), Contains(HasSubstr("ConfigMap files"))) << "A4";
   view.put(kConfigMaps, config_map("files", {{"gres.conf", "Name=gpu"}}));
   EXPECT_THAT(children_of(plan_controller(object, view, kNow)), Contains("ConfigMap slurm-config"));
   view.put(kConfigMaps, config_map("files", {{"slurm.conf", "mine"}}));
@@ -116,6 +122,43 @@ TEST(ControllerPlan, AnExternalOneHasItsConfigurationOnly) {
                                     view, kNow);
   EXPECT_THAT(children_of(plan), ElementsAre("ConfigMap slurm-config"));
   EXPECT_THAT(plan.waits, IsEmpty());
+}
+
+TEST(ControllerPlan, A3_TheLinesThatAnOutsideSlurmctldNeedsAreSaid) {
+  MapView view = whole_namespace();
+  const json::Value object = custom(kControllers, "slurm", kOutside);
+  EXPECT_THAT(plan_controller(object, view, kNow).notes, IsEmpty());
+  view.put(kNodeSets, custom(kNodeSets, "gpu", "{controllerRef: {name: slurm}, partition: {enabled: true}}"));
+  const Plan plan = plan_controller(object, view, kNow);
+  ASSERT_THAT(plan.notes, ::testing::SizeIs(1));
+  EXPECT_THAT(plan.notes[0], HasSubstr("NodeSet=gpu Feature=gpu;PartitionName=gpu Nodes=gpu"));
+}
+
+TEST(ControllerPlan, A44_WhatMovesOutsideLeavesNothingRunningHere) {
+  MapView view = whole_namespace();
+  const auto unwanted = [](const Plan& plan) {
+    std::vector<std::string> out;
+    for (const Unwanted& one : plan.unwanted) out.push_back(one.resource->kind + " " + one.name);
+    return out;
+  };
+  EXPECT_THAT(unwanted(plan_controller(custom(kControllers, "slurm", kOutside), view, kNow)),
+              ::testing::IsSupersetOf(
+                  {"StatefulSet slurm-controller", "Service slurm-controller", "Service slurm-controller-internal"}));
+  const json::Value outside = custom(kAccountings, "slurm", "{external: true, externalConfig: {host: h, port: 1}}");
+  EXPECT_THAT(unwanted(plan_accounting(outside, view)),
+              ElementsAre("StatefulSet slurm-accounting", "Service slurm-accounting", "Secret slurm-accounting"));
+}
+
+// A27: a hash of what is wanted is there in the first plan, before what it is of has been seen.
+TEST(ControllerPlan, A27_TheHashIsThatOfWhatIsWanted) {
+  MapView view = whole_namespace();
+  const json::Value object = custom(kControllers, "slurm", kController);
+  const Plan first = plan_controller(object, view, kNow);
+  EXPECT_NE(json::string_at(child(first, "StatefulSet"),
+                            {"spec", "template", "metadata", "annotations", names::kSlurmConfigHash}),
+            "");
+  view.put(kConfigMaps, child(first, "ConfigMap"));
+  EXPECT_EQ(child(first, "StatefulSet"), child(plan_controller(object, view, kNow), "StatefulSet"));
 }
 
 TEST(ControllerPlan, ABadObjectThrowsTheSentence) {
@@ -202,6 +245,21 @@ TEST(NodeSetFilesPlan, OneOfThemMakesWhatAllShareAndAnotherTakesOver) {
             3u);
   view.drop(kNodeSets, "a");
   EXPECT_EQ(planned("b").size(), 3u);
+}
+
+TEST(NodeSetFilesPlan, A15_ALoginSetOfTheSameNameKeepsItsSshConfiguration) {
+  MapView view = whole_namespace();
+  const auto made = [](const Plan& plan, std::string_view uid) {
+    json::Value out = child(plan, "ConfigMap");
+    json::at_or_create(out, {"metadata", "ownerReferences"}).get_array().at(0).get_object()["uid"] = uid;
+    return stamped(std::move(out));
+  };
+  view.put(kNodeSets, custom(kNodeSets, "x", kNodeSet));
+  const json::Value theirs = made(plan_loginset(custom(kLoginSets, "x", kLoginSet), view, "cluster.local"), "login");
+  const json::Value ours = made(plan_nodeset_files(custom(kNodeSets, "x", kNodeSet), view), "workers");
+  ASSERT_EQ(json::string_at(theirs, {"metadata", "name"}), json::string_at(ours, {"metadata", "name"}));
+  EXPECT_EQ(judge(ours, &theirs, {}), Verdict::kForeign);
+  EXPECT_EQ(judge(theirs, &ours, {}), Verdict::kForeign);
 }
 
 struct TokenPlan : ::testing::Test {
