@@ -64,6 +64,9 @@ void judge(const kube::Resource& resource, const json::Value& object, Explanatio
   if (is_old(object, *ready)) {
     out.verdict = fmt::format("The operator has not looked at the newest change of the {} yet.", resource.kind);
     out.next.emplace_back("If this lasts, see the log of Deployment slurm-operator.");
+  } else if (text_at(*ready, {"reason"}) == "BadSpec") {
+    out.verdict = fmt::format("The {} cannot be read, and somebody has to mend it.", resource.kind);
+    out.next.emplace_back("Correct what the sentence names; the operator follows by itself.");
   } else if (kube::holds(degraded)) {
     out.verdict = fmt::format("The {} is not as it should be, and somebody has to mend something.", resource.kind);
     out.since = time_at(*degraded, {"lastTransitionTime"});
@@ -73,6 +76,23 @@ void judge(const kube::Resource& resource, const json::Value& object, Explanatio
   } else {
     out.verdict = fmt::format("The operator waits for the {} to be as it should.", resource.kind);
   }
+}
+
+// Whatever the status says: without a Controller nothing is done to a NodeSet.
+void judge_alone(const Found& found, Explanation& out) {
+  const std::string controller = text_at(found.object, {"spec", "controllerRef", "name"});
+  const auto is_it = [&](const Neighbour& one) {
+    return one.state == "missing" && one.object == "Controller " + controller;
+  };
+  if (std::ranges::none_of(out.neighbours, is_it)) return;
+  if (json::find(found.object, {"metadata", "deletionTimestamp"}) != nullptr) return;
+  if (kube::holds(condition_of(found.object, "Ready"))) out.since.reset();
+  out.verdict = fmt::format(
+      "Controller {} of the NodeSet does not exist: its pods are left as they are, none is made and none removed.",
+      controller);
+  out.next = {
+      "If the Slurm cluster is not to come back, delete the NodeSet; its pods then end at once, with what runs "
+      "on them."};
 }
 
 void say_remedies(const Explanation& e, std::vector<std::string>& next) {
@@ -163,10 +183,14 @@ Explanation explain(const kube::Resource& resource, const Found& found) {
   out.workers = resource == kNodeSets;
   judge(resource, found.object, out);
   add_facts(resource, found.object, out);
-  for (const json::Value& pod : found.pods) out.pods.push_back(judge_pod(pod, out.workers));
+  for (const json::Value& pod : found.pods) {
+    out.pods.push_back(judge_pod(pod, out.workers));
+    if (found.claims) name_claims(out.pods.back(), *found.claims);
+  }
   // gpu-2 before gpu-10.
   std::ranges::sort(out.pods, {}, [](const PodStand& pod) { return std::pair(pod.pod.size(), pod.pod); });
   for (const auto& [name, object] : found.neighbours) out.neighbours.push_back(neighbour_of(name, object));
+  if (resource == kNodeSets) judge_alone(found, out);
   say_remedies(out, out.next);
   out.events = kube::newest_events(found.events, kMaxEvents);
   return out;

@@ -41,6 +41,7 @@ struct Found {
   std::vector<json::Value> pods = {};  // its own
   // Objects beside it; null: it does not exist.
   std::vector<std::pair<std::string, json::Value>> neighbours = {};  // "RestApi slurm" and the object
+  std::optional<std::vector<json::Value>> claims = std::nullopt;     // PersistentVolumeClaims; nullopt: not known
   json::Value events = {};                                           // an EventList (events.k8s.io/v1)
 };
 

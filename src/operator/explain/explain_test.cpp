@@ -160,6 +160,15 @@ TEST_F(ExplainTest, EachVerdict) {
   }
 }
 
+TEST_F(ExplainTest, ANodeSetWithoutItsControllerIsNotAsItShouldBe) {
+  put(kNodeSets, "gpu", R"({spec: {controllerRef: {name: slurm}}, status: {conditions: [{type: Ready, status: "True",
+      observedGeneration: 1, reason: AsSpecified, lastTransitionTime: "2026-05-01T10:00:00Z"}]}})");
+  const Explanation e = read(kNodeSets, "gpu");
+  EXPECT_THAT(e.verdict, HasSubstr("Controller slurm of the NodeSet does not exist: its pods are left as they are"));
+  EXPECT_FALSE(e.since);
+  EXPECT_THAT(e.next, ElementsAre(HasSubstr("delete the NodeSet"), "Create Controller slurm."));
+}
+
 TEST_F(ExplainTest, TheEventsAreTheObjectsOwn) {
   put(kNodeSets, "gpu", "{spec: {controllerRef: {name: slurm}}}");
   for (const char* kind : {"NodeSet", "LoginSet"}) {

@@ -172,6 +172,37 @@ class SlurmJudge final {
   PodStand& to_;
 };
 
+// By the words of the plugins of kube-scheduler that look at volumes.
+bool is_about_volumes(std::string_view message) {
+  std::string text(message);
+  std::ranges::transform(text, text.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c + ('a' - 'A')) : c; });
+  return std::ranges::any_of(std::array<std::string_view, 3>{"volume", "storageclass", "free storage"},
+                             [&](std::string_view word) { return text.find(word) != std::string::npos; });
+}
+
+// An ephemeral volume has a claim named after pod and volume.
+std::vector<std::string> claims_of(const json::Value& pod) {
+  std::vector<std::string> out;
+  const json::Array* volumes = json::array_at(pod, {"spec", "volumes"});
+  if (volumes == nullptr) return out;
+  for (const json::Value& volume : *volumes) {
+    std::string name = text_at(volume, {"persistentVolumeClaim", "claimName"});
+    if (json::find(volume, {"ephemeral"}) != nullptr) {
+      name = fmt::format("{}-{}", text_at(pod, {"metadata", "name"}), text_at(volume, {"name"}));
+    }
+    if (!name.empty()) out.push_back(std::move(name));
+  }
+  return out;
+}
+
+// The StorageClass as a person would ask for it; the default one has no name here.
+std::string class_of(const json::Value& claim) {
+  const json::Value* name = json::find(claim, {"spec", "storageClassName"});
+  if (name == nullptr || name->is_null()) return "the default StorageClass, if there is one";
+  const std::string text = text_at(claim, {"spec", "storageClassName"});
+  return text.empty() ? "no StorageClass" : "StorageClass " + text;
+}
+
 void judge_unbound(const json::Value& pod, PodStand& out) {
   const json::Value* scheduled = condition_of(pod, "PodScheduled");
   out.since = time_at(pod, {"metadata", "creationTimestamp"});
@@ -188,6 +219,11 @@ void judge_unbound(const json::Value& pod, PodStand& out) {
     out.state = "gated";
   } else if (text_at(*scheduled, {"reason"}) == "Unschedulable") {
     out.state = "unschedulable";
+    if (is_about_volumes(out.why)) {
+      out.stand = Stand::kVolume;
+      out.state = "lacks a volume";
+      out.claims = claims_of(pod);
+    }
   }
 }
 
@@ -246,6 +282,20 @@ PodStand judge_pod(const json::Value& pod, bool worker) {
   return out;
 }
 
+void name_claims(PodStand& pod, const std::vector<json::Value>& claims) {
+  if (pod.stand != Stand::kVolume) return;
+  for (const std::string& name : pod.claims) {
+    const auto found = std::ranges::find_if(
+        claims, [&](const json::Value& claim) { return text_at(claim, {"metadata", "name"}) == name; });
+    if (found == claims.end()) {
+      pod.why = join(pod.why, fmt::format("there is no PersistentVolumeClaim {}", name));
+    } else if (const std::string phase = text_at(*found, {"status", "phase"}); phase != "Bound") {
+      pod.why = join(pod.why, fmt::format("PersistentVolumeClaim {} is {}, of {}", name, phase.empty() ? "new" : phase,
+                                          class_of(*found)));
+    }
+  }
+}
+
 std::string remedy_of(const PodStand& pod) {
   switch (pod.stand) {
     case Stand::kReady:
@@ -278,6 +328,9 @@ std::string remedy_of(const PodStand& pod) {
       return "Whoever set the scheduling gates removes them.";
     case Stand::kUnscheduled:
       return "Make a Kubernetes node fit, or change the pod template: node selector, affinity, tolerations, resources.";
+    case Stand::kVolume:
+      return "`kubectl describe pvc NAME` says why the PersistentVolumeClaim has no volume the pod can use: its "
+             "StorageClass has to exist with a provisioner that runs, or a PersistentVolume has to fit claim and node.";
     case Stand::kImage:
       return "Correct the image or the pull secret; `kubectl describe pod` has the registry's words.";
     case Stand::kConfig:

@@ -76,6 +76,16 @@ const Case kCases[] = {
      "{spec: {nodeName: null}, status: {phase: Pending, conditions: [{type: PodScheduled, status: 'False', reason: "
      "Unschedulable, lastTransitionTime: '2026-05-01T10:00:30Z', message: '0/3 nodes are available'}]}}",
      Stand::kUnscheduled, "unschedulable", "2026-05-01T10:00:30Z", "0/3 nodes are available", "Make a Kubernetes node"},
+    {"UnboundClaim",
+     "{spec: {nodeName: null}, status: {phase: Pending, conditions: [{type: PodScheduled, status: 'False', reason: "
+     "Unschedulable, lastTransitionTime: '2026-05-01T10:00:30Z', message: '0/3 nodes are available: pod has unbound "
+     "immediate PersistentVolumeClaims.'}]}}",
+     Stand::kVolume, "lacks a volume", "2026-05-01T10:00:30Z",
+     "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.", "StorageClass has to exist"},
+    {"NoVolumeFits",
+     "{spec: {nodeName: null}, status: {phase: Pending, conditions: [{type: PodScheduled, status: 'False', reason: "
+     "Unschedulable, message: '1 node(s) did not have enough free storage'}]}}",
+     Stand::kVolume, "lacks a volume", "2026-05-01T10:00:00Z", "1 node(s) did not have enough free storage", "pvc"},
     {"NotLookedAt", "{spec: {nodeName: null}, status: {phase: Pending}}", Stand::kUnscheduled, "unscheduled",
      "2026-05-01T10:00:00Z", "the scheduler has not looked at it yet", "Make a Kubernetes node"},
     {"Gated",
@@ -128,6 +138,22 @@ TEST(ExplainPod, EveryStateHasItsWordsItsTimeAndItsRemedy) {
       EXPECT_THAT(remedy_of(pod), HasSubstr(c.remedy));
     }
   }
+}
+
+TEST(ExplainPod, TheClaimsThatHaveNoVolumeAreNamed) {
+  const json::Value pod =
+      worker(R"({spec: {nodeName: null, volumes: [{name: a, persistentVolumeClaim: {claimName: a-gpu-1}},
+    {name: b, persistentVolumeClaim: {claimName: b-gpu-1}}, {name: c, ephemeral: {}}, {name: d, emptyDir: {}}]},
+    status: {phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable,
+    message: "pod has unbound immediate PersistentVolumeClaims"}]}})");
+  PodStand stand = judge_pod(pod, true);
+  name_claims(
+      stand,
+      {json::parse_yaml("{metadata: {name: a-gpu-1}, status: {phase: Bound}}"),
+       json::parse_yaml("{metadata: {name: b-gpu-1}, spec: {storageClassName: fast}, status: {phase: Pending}}")});
+  EXPECT_EQ(stand.why,
+            "pod has unbound immediate PersistentVolumeClaims; PersistentVolumeClaim b-gpu-1 is Pending, of "
+            "StorageClass fast; there is no PersistentVolumeClaim gpu-1-c");
 }
 
 TEST(ExplainPod, WhatIsNoWorkerHasNoStateInSlurm) {

@@ -27,9 +27,9 @@ const std::array<Kind, 6> kKinds{
     Kind{&kAccountings, {"accounting", "accountings", "slurmdbd", ""}, &names::kSlurmdbd},
     Kind{&kTokens, {"token", "tokens", "jwt", ""}, nullptr}};
 
-// The items of a list; none when it may not or cannot be read.
-Task<std::vector<json::Value>> items(kube::Client& client, const kube::Resource& resource, std::string ns,
-                                     kube::Selectors selectors) {
+// The items of a list; nullopt when it may not or cannot be read.
+Task<std::optional<std::vector<json::Value>>> known_items(kube::Client& client, const kube::Resource& resource,
+                                                          std::string ns, kube::Selectors selectors) {
   std::vector<json::Value> out;
   try {
     json::Value list = co_await client.list(resource, std::move(ns), std::move(selectors));
@@ -37,8 +37,15 @@ Task<std::vector<json::Value>> items(kube::Client& client, const kube::Resource&
       out.assign(found->begin(), found->end());
     }
   } catch (const kube::Error&) {
+    co_return std::nullopt;
   }
   co_return out;
+}
+
+Task<std::vector<json::Value>> items(kube::Client& client, const kube::Resource& resource, std::string ns,
+                                     kube::Selectors selectors) {
+  auto found = co_await known_items(client, resource, std::move(ns), std::move(selectors));
+  co_return found ? *std::move(found) : std::vector<json::Value>();
 }
 
 Task<> add_one(kube::Client& client, const kube::Resource& resource, NamespacedName key, Found& to) {
@@ -99,6 +106,9 @@ Task<Explanation> read_explanation(kube::Client& client, const kube::Resource& r
     if (&resource == &kNodeSets && !controller.empty())
       co_await add_who_refer(client, kRestApis, {key.ns, controller}, found);
   }
+  const bool unbound = std::ranges::any_of(
+      found.pods, [](const json::Value& pod) { return json::string_at(pod, {"spec", "nodeName"}).empty(); });
+  if (unbound) found.claims = co_await known_items(client, kClaims, key.ns, {});
   json::Array events;
   for (json::Value& event :
        co_await items(client, kube::resources::kEvents, key.ns, {.fields = "regarding.name=" + key.name})) {

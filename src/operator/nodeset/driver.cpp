@@ -160,9 +160,9 @@ struct NodeSetDriver::Impl {
     }
     Entry& entry = entry_of(object);
     Reading now;
-    if (!read(object, entry, now)) co_return runtime::Result{.requeue_after = kLook};
+    read(object, entry, now);
     co_await confirm(now, stop);
-    if (!now.state.spec.deleted) tell_fault(entry, *object, now.trouble);
+    if (!now.state.spec.deleted && now.sure) tell_fault(entry, *object, now.trouble);
     const Plan plan = now.planable ? plan_nodeset(now.state, entry.memory, loop.wall()) : Plan{};
     DriverPass pass(parts, options, now, entry);
     pass.tell(plan);
@@ -174,13 +174,12 @@ struct NodeSetDriver::Impl {
     co_return runtime::Result{.requeue_after = next_look(entry, plan, now, pass)};
   }
 
-  bool read(const ObjectPtr& object, Entry& entry, Reading& now) {
+  void read(const ObjectPtr& object, Entry& entry, Reading& now) {
     try {
       views.read(object, now);
     } catch (const BadObject& error) {
-      entry.waits = {error.what()};
-      tell_fault(entry, *object, error.what());
-      return false;
+      Views::read_bad(object, error.what(), now);
+      return;
     }
     State& state = now.state;
     if (entry.collisions && entry.collisions > state.status.collisions) {
@@ -193,7 +192,6 @@ struct NodeSetDriver::Impl {
     } else if (!entry.unknown_since) {
       entry.unknown_since = loop.now();
     }
-    return true;
   }
 
   // What must not be taken from a copy, or is in none.
@@ -202,10 +200,13 @@ struct NodeSetDriver::Impl {
     if (state.controller == Presence::kGone) {
       const NamespacedName key = Views::controller_of(*now.object);
       state.controller = Presence::kUnknown;
+      now.sure = false;
       try {
         (void)co_await parts.kube.get(kControllers, key, {}, stop);
       } catch (const kube::NotFound&) {
         state.controller = Presence::kGone;
+        now.sure = true;
+        now.reason = kControllerMissing;
       } catch (const kube::Error& error) {
         log::limited(log::Level::kWarning, 60s, "Controller not read", {{"controller", key}, {"why", error}});
       }

@@ -310,8 +310,11 @@ void DriverPass::tell(const Plan& plan) const {
 // worth a word.
 std::optional<Condition> DriverPass::ready_condition(const Plan& plan, const Status& status) {
   std::optional<Condition> old = condition_at(now_.set.status, kReady);
+  const bool missing = now_.state.controller == Presence::kGone;
+  if (missing && now_.state.spec.deleted) return old;  // it goes at once, and its pods with it
   const bool patient = entry_.unknown_since && loop_.now() - *entry_.unknown_since < kUnknownPatience;
-  if (patient && old) return old;
+  const bool troubled = !now_.trouble.empty() && now_.sure;
+  if (patient && old && !troubled && old->reason != kControllerMissing) return old;
   Condition condition{.type = std::string(kReady),
                       .reason = "AsSpecified",
                       .message = "",
@@ -320,11 +323,14 @@ std::optional<Condition> DriverPass::ready_condition(const Plan& plan, const Sta
                       .since = loop_.wall()};
   std::vector<std::string> why = plan.waits;
   if (!now_.trouble.empty()) why.push_back(now_.trouble);
-  if (entry_.unknown_since) why.push_back("Slurm is not known: " + now_.state.slurm.why);
+  // Without a Controller there is no Slurm to be known.
+  if (entry_.unknown_since && !missing && now_.reason != kBadSpec) {
+    why.push_back("Slurm is not known: " + now_.state.slurm.why);
+  }
   const bool whole = status.replicas == status.desired && status.available >= status.desired;
   if (!why.empty() || !whole) {
     condition.is_true = false;
-    condition.reason = why.empty() ? "Progressing" : "Waiting";
+    condition.reason = why.empty() ? "Progressing" : now_.trouble.empty() ? "Waiting" : now_.reason;
     condition.message = fmt::format("{} of {} pods are available", status.available, status.desired);
     if (!why.empty()) condition.message += ": " + joined(why);
   }
@@ -343,6 +349,7 @@ Task<> DriverPass::write_status(const Plan& plan, std::stop_token stop) {
   for (const Action& action : plan.actions) {
     if (const auto* what = as<WriteStatus>(action)) status = what->status;
   }
+  if (!now_.planable) status.observed_generation = now_.state.spec.generation;
   json::Object wanted = print_status(now_.set.status, status);
   const std::optional<Condition> ready = ready_condition(plan, status);
   if (ready) set_condition(wanted, kReady, ready);

@@ -169,6 +169,20 @@ void Views::daemon_sets(const Use& use) const {
 
 // --- the state of one ------------------------------------------------------------------------------------------------
 
+void Views::read_bad(const ObjectPtr& nodeset, std::string fault, Reading& to) {
+  to.object = nodeset;
+  to.planable = false;
+  to.trouble = std::move(fault);
+  to.reason = kBadSpec;
+  if (const json::Value* status = json::find(nodeset->value, {"status"})) to.set.status = *status;
+  to.state.status = view_status(to.set.status);
+  to.state.spec.ns = nodeset->meta.key.ns;
+  to.state.spec.name = nodeset->meta.key.name;
+  to.state.spec.uid = nodeset->meta.uid;
+  to.state.spec.generation = nodeset->meta.generation;
+  to.state.spec.deleted = nodeset->meta.deleted;
+}
+
 void Views::read(const ObjectPtr& nodeset, Reading& to) {
   to.object = nodeset;
   to.set = read_nodeset(nodeset->value);
@@ -210,7 +224,8 @@ void Views::read_template(Reading& to) const {
       to.trouble = error.what();
     }
   } else {
-    to.trouble = fmt::format("Controller {} is not there", controller_of(*to.object).str());
+    to.trouble = fmt::format("Controller {} does not exist: pods are left as they are, none is made and none removed",
+                             controller_of(*to.object).str());
   }
   if (made) {
     state.template_data = canonical_text(*made);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kube/informer.hpp"
@@ -19,6 +20,10 @@ namespace bascule::op::nodeset {
 using ObjectPtr = kube::Informer<kube::DynamicObject>::Ptr;
 using PodPtr = std::shared_ptr<const WorkerPod>;
 
+// Reasons of the condition Ready.
+constexpr std::string_view kControllerMissing = "ControllerMissing";
+constexpr std::string_view kBadSpec = "BadSpec";
+
 // One NodeSet as it is now. Not to be moved: its parts refer to each other.
 struct Reading {
   Reading() = default;
@@ -30,6 +35,8 @@ struct Reading {
   std::optional<Controller> controller;
   std::optional<WorkerInput> input;  // nullopt: `trouble`
   std::string trouble;               // for a person to mend: why no pod can be made, else what is left out of them
+  bool sure = true;                  // of the trouble; false: the copies may only be late
+  std::string reason = "Waiting";    // of the condition, when there is trouble
   ClusterPtr cluster;
   std::shared_ptr<const Works> works;  // of the cluster's jobs
   std::map<std::string, PodPtr> pods;
@@ -48,6 +55,8 @@ class Views final {
 
   // Throws BadObject.
   void read(const ObjectPtr& nodeset, Reading& to);
+  // Of a NodeSet that cannot be read: enough to say so in its status.
+  static void read_bad(const ObjectPtr& nodeset, std::string fault, Reading& to);
   // Keys of NodeSets that exist, to `use`.
   using Use = std::function<void(const NamespacedName& nodeset)>;
   void sets_of(const WorkerPod& pod, const Use& use) const;

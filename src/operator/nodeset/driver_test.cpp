@@ -336,6 +336,72 @@ TEST(NodeSetDriverTest, AMissingKeySecretChangesNothing) {
   EXPECT_EQ(world.api.list(kRevisions, "slurm").size(), 1u);
 }
 
+std::string ready_of(DriverWorld& world, const std::string& name) {
+  const auto ready = condition_at(*json::find(world.nodeset_of(name), {"status"}), "Ready");
+  if (!ready) return "nothing";
+  return fmt::format("{} {} of {}: {}", ready->is_true, ready->reason, ready->generation, ready->message);
+}
+
+TEST(NodeSetDriverTest, WithoutItsControllerItSaysSoAtOnceAndTouchesNothing) {
+  DriverWorld world;
+  world.nodeset("foo", 3);
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 3));
+  const JobId job = world.job_on("foo-1", 1h);
+  world.pass(30s);
+  ASSERT_THAT(ready_of(world, "foo"), HasSubstr("true AsSpecified"));
+  const json::Value controller = *world.api.get(kControllers, {"slurm", "slurm"});
+  world.api.remove(kControllers, {"slurm", "slurm"});
+  world.pass(2s);
+  EXPECT_THAT(ready_of(world, "foo"), HasSubstr("false ControllerMissing of 1: 3 of 3 pods are available: Controller "
+                                                "slurm/slurm does not exist: pods are left as they are"));
+  // Nor is anything done that is asked for meanwhile; it is seen all the same.
+  world.patch_nodeset("foo", "{spec: {replicas: 1, slurmd: {image: \"slurmd:26.06\"}}}");
+  world.pass(2s);
+  const std::int64_t generation = *json::int_at(world.nodeset_of("foo"), {"metadata", "generation"});
+  EXPECT_EQ(world.status("foo", "observedGeneration"), generation);
+  EXPECT_THAT(ready_of(world, "foo"), HasSubstr(fmt::format("false ControllerMissing of {}: ", generation)));
+  world.pass(2min, 1s);  // the count in its message is new
+  world.api.reset_counts();
+  world.slurm.forget_calls();
+  world.pass(5min, 1s);
+  EXPECT_EQ(world.api.write_calls(), 0u) << world.api.writes().back().body;
+  EXPECT_EQ(world.slurm.calls("POST node"), 0u);
+  EXPECT_EQ(world.pods("foo").size(), 3u);
+  EXPECT_TRUE(world.is_running(job));
+  EXPECT_FALSE(world.slurm.model().node("foo-0")->view.states.has(slurm::NodeFlag::kDrain));
+  world.patch_nodeset("foo", "{spec: {replicas: 3, slurmd: {image: \"slurmd:26.05\"}}}");
+  world.custom(kControllers, "slurm", json::dump(*json::find(controller, {"spec"})));
+  EXPECT_TRUE(world.until([&] { return ready_of(world, "foo").starts_with("true AsSpecified"); }, 3min))
+      << ready_of(world, "foo");
+  EXPECT_THAT(world.killed_jobs, IsEmpty());
+}
+
+TEST(NodeSetDriverTest, AControllerThatNeverWasOrCannotBeReadIsNamed) {
+  DriverWorld world;
+  world.nodeset("foo", 2, "{controllerRef: {name: other}}");
+  world.process.start();
+  world.pass(5s);
+  EXPECT_EQ(world.status("foo", "observedGeneration"), 1);
+  EXPECT_THAT(ready_of(world, "foo"), HasSubstr("false ControllerMissing of 1: 0 of 0 pods are available: Controller "
+                                                "slurm/other does not exist"));
+  world.pass(1min);
+  world.api.reset_counts();
+  world.pass(5min, 1s);
+  EXPECT_EQ(world.api.write_calls(), 0u) << world.api.writes().back().body;
+  world.nodeset("bar", 2);
+  ASSERT_TRUE(world.settles("bar", 2));
+  world.pass(30s);
+  world.api.patch(kControllers, {"slurm", "slurm"}, json::parse_yaml("{spec: {ha: {enabled: perhaps}}}"));
+  world.pass(2s);
+  EXPECT_THAT(ready_of(world, "bar"), HasSubstr("false Waiting of 1: "));
+  EXPECT_THAT(ready_of(world, "bar"), HasSubstr("spec.ha.enabled"));
+  EXPECT_EQ(world.pods("bar").size(), 2u);
+  world.api.patch(kControllers, {"slurm", "slurm"}, json::parse_yaml("{spec: {ha: null}}"));
+  EXPECT_TRUE(world.until([&] { return ready_of(world, "bar").starts_with("true AsSpecified"); }, 3min))
+      << ready_of(world, "bar");
+}
+
 TEST(NodeSetDriverTest, ABadObjectIsToldAndHoldsUpNobodyElse) {
   DriverWorld world(4);
   world.nodeset("bad", 1, "{updateStrategy: {type: Whenever}}");
@@ -344,6 +410,8 @@ TEST(NodeSetDriverTest, ABadObjectIsToldAndHoldsUpNobodyElse) {
   ASSERT_TRUE(world.settles("good", 2));
   EXPECT_THAT(world.pods("bad"), IsEmpty());
   EXPECT_THAT(world.events(), HasSubstr("spec.updateStrategy.type"));
+  EXPECT_THAT(ready_of(world, "bad"), HasSubstr("false BadSpec of 1: "));
+  EXPECT_EQ(world.status("bad", "observedGeneration"), 1);
 }
 
 // A7: what a person has to mend is an event and in the condition; S36: as it is, whatever it looks like.

@@ -66,6 +66,16 @@ void plan_end(Pass& pass) {
   write_status(pass, std::move(status));
 }
 
+// The Controller is gone, and the NodeSet stays: nobody can tell what runs on its pods, nor make one. They are left as
+// they are until the Controller is there again or the NodeSet goes too.
+void plan_alone(Pass& pass) {
+  const bool daemon = pass.spec().mode == ScalingMode::kDaemonSet;
+  pass.desired = daemon ? pass.state.status.desired : std::max(0, pass.spec().replicas);
+  Status status = status_of(pass, pass.state.status.collisions);
+  plan_reservation(pass, status);  // nothing of Slurm holds up the NodeSet's end any longer
+  write_status(pass, std::move(status));
+}
+
 void plan_life(Pass& pass) {
   finalize(pass, true, "jobs end before pods go when the NodeSet is deleted");
   const Revisions revisions = plan_revisions(pass.state, pass.plan);
@@ -90,6 +100,8 @@ Plan plan_nodeset(const State& state, Memory& memory, WallTime now) {
   gather(pass);
   if (state.spec.deleted) {
     plan_end(pass);
+  } else if (state.controller == Presence::kGone) {
+    plan_alone(pass);
   } else {
     plan_life(pass);
   }
