@@ -176,6 +176,45 @@ TEST_F(Life, AnEvictedPodHoldsItsAllocationToTheEnd) {
   EXPECT_TRUE(w.api.list(r::kPods).empty());
 }
 
+// W47, the other half: where Slurm itself ends the job it gives the node away at once. The next pod is bound when the
+// last one has really ended.
+TEST_F(Life, W47TheNextPodWaitsForTheGracePeriodOfTheLast) {
+  World one{2, 1, 20min};
+  one.scheduler.start();
+  one.loop.advance(1ms);
+  one.pod_sync.start();
+  const auto add = [&one](const std::string& name) {
+    one.api.create(r::kPods,
+                   testing::make_pod({.name = name, .ns = "slurm-bridge", .scheduler = "slurm-bridge-scheduler"}));
+  };
+  const auto live = [&one] {
+    return std::ranges::count_if(one.pods_on_nodes(), [](const json::Value& pod) {
+      const std::string_view phase = json::string_at(pod, {"status", "phase"});
+      return phase != "Succeeded" && phase != "Failed";
+    });
+  };
+  const auto runs = [&one](std::uint32_t id) {
+    const auto* job = one.slurm.model().job(JobId{id});
+    return job != nullptr && job->view.states.base == slurm::JobState::kRunning;
+  };
+  add("first");
+  one.loop.advance(3s);
+  ASSERT_EQ(live(), 1);
+  add("second");
+  one.loop.advance(2min);
+  ASSERT_TRUE(one.slurm.model().cancel(one.slurm.now(), JobId{1}));
+  bool given_away = false;
+  const auto bound = [&] { return one.api.get(r::kPods, {"slurm-bridge", "first"}) == nullptr && live() == 1; };
+  for (int i = 0; i < 3'000 && !bound(); ++i) {
+    one.loop.advance(10ms);
+    ASSERT_LE(live(), 1) << "two pods on one node";
+    given_away = given_away || (runs(2) && one.api.get(r::kPods, {"slurm-bridge", "first"}) != nullptr);
+  }
+  EXPECT_TRUE(given_away);
+  EXPECT_TRUE(bound());
+  EXPECT_TRUE(runs(2)) << "the job was not given back meanwhile";
+}
+
 // A dead kubelet: its pods may still run, so their nodes stay theirs until Kubernetes itself says that they are over
 // (out-of-service taint, or the Node deleted). Then the work goes on elsewhere.
 TEST_F(Life, ADeadKubeletsPodsAreReplacedOnlyWhenKubernetesIsSure) {
