@@ -204,11 +204,11 @@ TEST_F(Life, W47TheNextPodWaitsForTheGracePeriodOfTheLast) {
   one.loop.advance(2min);
   ASSERT_TRUE(one.slurm.model().cancel(one.slurm.now(), JobId{1}));
   bool given_away = false;
-  const auto bound = [&] { return one.api.get(r::kPods, {"slurm-bridge", "first"}) == nullptr && live() == 1; };
+  const auto bound = [&] { return !one.api.get(r::kPods, {"slurm-bridge", "first"}) && live() == 1; };
   for (int i = 0; i < 3'000 && !bound(); ++i) {
     one.loop.advance(10ms);
     ASSERT_LE(live(), 1) << "two pods on one node";
-    given_away = given_away || (runs(2) && one.api.get(r::kPods, {"slurm-bridge", "first"}) != nullptr);
+    given_away = given_away || (runs(2) && one.api.get(r::kPods, {"slurm-bridge", "first"}).has_value());
   }
   EXPECT_TRUE(given_away);
   EXPECT_TRUE(bound());

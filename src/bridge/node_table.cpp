@@ -183,6 +183,15 @@ void NodeTable::conclude(Class& kind) const {
   }
 }
 
+std::vector<Neighbour> NodeTable::neighbours(const std::string& node) const {
+  std::vector<Neighbour> out;
+  for (const auto& [uid, other] : usage_.ours(node)) {
+    out.push_back({other.pod, other.job, other.restarts, Neighbour::Hold::kHolds, TimePoint::max()});
+    if (look_) look_(out.back());
+  }
+  return out;
+}
+
 NodePtr NodeTable::by_slurm_name(const std::string& name) const {
   const auto it = nodes_.find(name);
   return it == nodes_.end() ? nullptr : it->second;
@@ -191,10 +200,6 @@ NodePtr NodeTable::by_slurm_name(const std::string& name) const {
 std::string NodeTable::refusal(const kube::Pod& pod, const kube::Node& node, const std::vector<PodPtr>& beside) const {
   std::string why = misfit(constraints_for(pod), node, When::kBeforeBind);
   if (!why.empty()) return why;
-  // Slurm gave the node away when that job ended; the pod has its grace period still.
-  for (const auto& [uid, other] : usage_.ours(node.meta.key.name)) {
-    if (holds_ && !holds_(*other)) return "waits for the end of pod " + other->meta.key.str();
-  }
   why = usage_.shortage(pod, node, beside);
   return why.empty() ? why : "has no room: " + why;
 }

@@ -28,8 +28,8 @@ class NodeTable final : public NodeView {
   void on_devices(const std::string& kube_node);
   NodeUsage& usage() noexcept { return usage_; }
   Volumes& volumes() noexcept { return volumes_; }
-  // Says whether a pod's job still holds the pod's node. Without it every one does.
-  void on_holds(std::function<bool(const kube::Pod&)> holds) { holds_ = std::move(holds); }
+  // Says what is known of a neighbour's job. Without it every one holds.
+  void on_neighbour(std::function<void(Neighbour&)> look) { look_ = std::move(look); }
   // Grows when something changed that may change an answer of candidates().
   std::uint64_t generation() const noexcept { return generation_; }
 
@@ -40,6 +40,7 @@ class NodeTable final : public NodeView {
     return volumes_.binding_of(pod, node);
   }
   std::string refusal(const kube::Pod& pod, const kube::Node& node, const std::vector<PodPtr>& beside) const override;
+  std::vector<Neighbour> neighbours(const std::string& node) const override;
   const DeviceLedger* devices() const override { return devices_; }
   const slurm::Node* slurm_node(const std::string& name) const override;
 
@@ -69,7 +70,7 @@ class NodeTable final : public NodeView {
   std::deque<std::uint32_t> changes_;  // the latest changed nodes; the last one made generation_ what it is
   NodeUsage usage_;
   Volumes volumes_;
-  std::function<bool(const kube::Pod&)> holds_;
+  std::function<void(Neighbour&)> look_;
   const DeviceLedger* devices_ = nullptr;
   std::uint64_t generation_ = 1;
 };

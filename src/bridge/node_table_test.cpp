@@ -144,8 +144,8 @@ TEST_F(NodeTableTest, RoomIsCountedWithWhatIsBeingBound) {
   auto any = std::make_shared<kube::Pod>();
   any->requests = {{interner("cpu"), Quantity(1)}};
   EXPECT_EQ(table.refusal(*any, *n1, {}), "");
-  table.usage().assume(first, "n1");
-  table.usage().assume(second, "n1");
+  table.usage().assume(first, "n1", JobId{1}, 0);
+  table.usage().assume(second, "n1", JobId{2}, 0);
   EXPECT_NE(table.refusal(*any, *n1, {}).find("pods (limit 2)"), std::string::npos);
   table.usage().forget(second->meta.uid);
   EXPECT_EQ(table.refusal(*any, *n1, {}), "");
@@ -161,8 +161,8 @@ TEST_F(NodeTableTest, RoomIsCountedWithWhatIsBeingBound) {
   EXPECT_EQ(table.usage().shortage(*any, *n1), "");
 }
 
-// W47: a pod whose job has ended is on its node still.
-TEST_F(NodeTableTest, NobodyIsBoundBesideAPodWhoseJobHasEnded) {
+// W47: a pod whose job has ended is on its node still, and so is one that was just bound there.
+TEST_F(NodeTableTest, NeighboursArePodsThatHaveNotEnded) {
   add("n1");
   const NodePtr n1 = table.by_slurm_name("n1");
   auto ending = std::make_shared<kube::Pod>();
@@ -171,14 +171,23 @@ TEST_F(NodeTableTest, NobodyIsBoundBesideAPodWhoseJobHasEnded) {
   ending->meta.labels = {{interner("scheduler.slinky.slurm.net/slurm-jobid"), interner("7")}};
   ending->node_name = interner("n1");
   table.on_pod(nullptr, ending);
-  const kube::Pod next;
-  bool holds = true;
-  table.on_holds([&](const kube::Pod&) { return holds; });
-  EXPECT_EQ(table.refusal(next, *n1, {}), "");
-  holds = false;
-  EXPECT_EQ(table.refusal(next, *n1, {}), "waits for the end of pod ns/ending");
+  table.on_neighbour([](Neighbour& other) {
+    EXPECT_EQ(other.job, JobId{7});
+    other.hold = Neighbour::Hold::kOver;
+  });
+  ASSERT_EQ(table.neighbours("n1").size(), 1u);
+  EXPECT_EQ(table.neighbours("n1")[0].pod, ending);
+  EXPECT_EQ(table.neighbours("n1")[0].hold, Neighbour::Hold::kOver);
   table.on_pod(ending, nullptr);
-  EXPECT_EQ(table.refusal(next, *n1, {}), "");
+  EXPECT_TRUE(table.neighbours("n1").empty());
+  auto bound = std::make_shared<kube::Pod>(*ending);
+  table.usage().assume(ending, "n1", JobId{7}, 2);
+  ASSERT_EQ(table.neighbours("n1").size(), 1u);
+  EXPECT_EQ(table.neighbours("n1")[0].restarts, 2u);
+  table.on_pod(ending, bound);
+  EXPECT_EQ(table.neighbours("n1").size(), 1u) << "counted once";
+  table.on_pod(bound, nullptr);
+  EXPECT_TRUE(table.neighbours("n1").empty());
 }
 
 // W21: two pods with one host port do not share a node, whoever placed the first.

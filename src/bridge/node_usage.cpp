@@ -13,35 +13,40 @@ bool uses_node(const PodPtr& pod) {
 }  // namespace
 
 void NodeUsage::on_pod(const PodPtr& before, const PodPtr& after) {
-  if (before && before->bound()) {
-    const auto node = ours_.find(std::string(before->node_name.view()));
-    if (node != ours_.end() && node->second.erase(before->meta.uid) > 0 && node->second.empty()) ours_.erase(node);
-  }
-  if (uses_node(after) && label_of(*after)) {
-    ours_[std::string(after->node_name.view())].emplace(after->meta.uid, after);
-  }
-  if (uses_node(before)) add(std::string(before->node_name.view()), *before, -1);
-  if (uses_node(after)) add(std::string(after->node_name.view()), *after, +1);
   const PodPtr& any = after ? after : before;
   if (!after || after->bound() || after->terminal()) forget(any->meta.uid);
+  if (before && before->bound()) leave(std::string(before->node_name.view()), before->meta.uid);
+  if (uses_node(before)) add(std::string(before->node_name.view()), *before, -1);
+  if (!uses_node(after)) return;
+  const std::string node(after->node_name.view());
+  add(node, *after, +1);
+  if (const JobId job = label_of(*after)) take(node, {after, job, restarts_of(*after)});
 }
 
-const std::map<Uid, PodPtr>& NodeUsage::ours(const std::string& node) const {
-  static const std::map<Uid, PodPtr> kNone;
+const std::map<Uid, NodeUsage::Ours>& NodeUsage::ours(const std::string& node) const {
+  static const std::map<Uid, Ours> kNone;
   const auto it = ours_.find(node);
   return it == ours_.end() ? kNone : it->second;
 }
 
-void NodeUsage::assume(const PodPtr& pod, const std::string& node) {
+void NodeUsage::leave(const std::string& node, const Uid& pod) {
+  const auto it = ours_.find(node);
+  if (it != ours_.end() && it->second.erase(pod) > 0 && it->second.empty()) ours_.erase(it);
+}
+
+void NodeUsage::assume(const PodPtr& pod, const std::string& node, JobId job, std::uint32_t restarts) {
   forget(pod->meta.uid);
   assumed_.emplace(pod->meta.uid, std::pair(pod, node));
   add(node, *pod, +1);
+  take(node, {pod, job, restarts});
 }
 
 void NodeUsage::forget(const Uid& pod) {
   const auto it = assumed_.find(pod);
   if (it == assumed_.end()) return;
-  add(it->second.second, *it->second.first, -1);
+  const auto& [assumed, node] = it->second;
+  add(node, *assumed, -1);
+  leave(node, pod);
   assumed_.erase(it);
 }
 

@@ -17,10 +17,15 @@ class NodeUsage final {
   // A change of one pod as an informer tells it; either side may be null.
   void on_pod(const PodPtr& before, const PodPtr& after);
   // Bound by us; counted until the informer shows the pod bound or gone, or forget() says that binding failed.
-  void assume(const PodPtr& pod, const std::string& node);
+  void assume(const PodPtr& pod, const std::string& node, JobId job, std::uint32_t restarts);
   void forget(const Uid& pod);
-  // Pods of ours that are on this node and have not ended.
-  const std::map<Uid, PodPtr>& ours(const std::string& node) const;
+  // A pod of ours that is on a node and has not ended; the job that gave it the node, and its restarts until then.
+  struct Ours {
+    PodPtr pod;
+    JobId job;
+    std::uint32_t restarts = 0;
+  };
+  const std::map<Uid, Ours>& ours(const std::string& node) const;
   // Empty: `pod` fits beside what runs there and `beside`. Otherwise what is short.
   std::string shortage(const kube::Pod& pod, const kube::Node& node, const std::vector<PodPtr>& beside = {}) const;
 
@@ -33,7 +38,9 @@ class NodeUsage final {
   static void count(Sum& sum, const kube::Pod& pod, int sign);
   void add(const std::string& node, const kube::Pod& pod, int sign);
   std::unordered_map<std::string, Sum> nodes_;
-  std::unordered_map<std::string, std::map<Uid, PodPtr>> ours_;
+  void take(const std::string& node, Ours pod) { ours_[node].insert_or_assign(pod.pod->meta.uid, std::move(pod)); }
+  void leave(const std::string& node, const Uid& pod);
+  std::unordered_map<std::string, std::map<Uid, Ours>> ours_;
   std::unordered_map<Uid, std::pair<PodPtr, std::string>> assumed_;
 };
 

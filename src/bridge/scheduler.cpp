@@ -25,9 +25,16 @@ void Scheduler::Impl::connect() {
     if (!after || after->terminal()) devices.forget(pod->meta.uid);
     if (!after) notes.forget(pod->meta.uid);
   });
-  table.on_holds([this](const kube::Pod& pod) {
-    const auto job = mirror.job(label_of(pod));
-    return !job || (runs(*job) && !requeued_since(*job, pod));
+  table.on_neighbour([this](Neighbour& other) {
+    const auto job = mirror.job(other.job);
+    other.confirmed_at = mirror.confirmed_at(other.job);
+    if (job) {
+      const bool holds = runs(*job) && !requeued_since(*job, other.restarts);
+      other.hold = holds ? Neighbour::Hold::kHolds : Neighbour::Hold::kOver;
+    } else {
+      const bool gone = mirror.knowledge(other.job) == slurm::Knowledge::kGone;
+      other.hold = gone ? Neighbour::Hold::kOver : Neighbour::Hold::kUnknown;
+    }
   });
   nodes.on_change([this](const NodePtr& before, const NodePtr& after) {
     table.on_node(before, after);

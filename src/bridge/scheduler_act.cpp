@@ -202,7 +202,7 @@ Task<> Scheduler::Impl::bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token 
   if (!may_act()) co_return;
   const Uid uid = bind.pod->meta.uid;
   const std::string node = bind.node->meta.key.name;
-  table.usage().assume(bind.pod, node);
+  table.usage().assume(bind.pod, node, bind.job, bind.restarts);
   memory[unit].binding.insert_or_assign(uid, NodeName(node));
   bool failed = false;
   try {

@@ -203,7 +203,7 @@ class Simulator final {
 
   void last_steps(const UnitPlan& plan) {
     for (const UnitPlan::Bind& bind : plan.binds) {
-      nodes_.usage().assume(bind.pod, bind.node->meta.key.name);
+      nodes_.usage().assume(bind.pod, bind.node->meta.key.name, bind.job, bind.restarts);
       add({{},
            "bind",
            {bind.pod->meta.key},

@@ -61,6 +61,13 @@ JobId label_of(const kube::Pod& pod) noexcept {
   return error == std::errc{} && end == text.data() + text.size() ? id : JobId{};
 }
 
+std::uint32_t restarts_of(const kube::Pod& pod) noexcept {
+  const std::string_view text = kube::value_or(pod.meta.annotations, names::kSlurmRestarts, "0");
+  std::uint32_t restarts = 0;
+  std::from_chars(text.data(), text.data() + text.size(), restarts);
+  return restarts;
+}
+
 bool ranks_before(const kube::Pod& a, const kube::Pod& b) noexcept {
   if (a.meta.key.ns != b.meta.key.ns) return a.meta.key.ns < b.meta.key.ns;
   const std::string_view x = a.meta.key.name;

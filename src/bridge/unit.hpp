@@ -62,6 +62,8 @@ struct Root {
 
 // The job that the pod's label names; 0 when there is no label or it is no job id.
 JobId label_of(const kube::Pod& pod) noexcept;
+// How often its job had been started anew when the pod was bound; 0 for one that is not bound.
+std::uint32_t restarts_of(const kube::Pod& pod) noexcept;
 
 // The order of a gang's members on the nodes: by namespace and name, numbers in names by value (w-2 before w-10).
 bool ranks_before(const kube::Pod& a, const kube::Pod& b) noexcept;

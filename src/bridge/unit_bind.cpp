@@ -6,8 +6,12 @@ namespace bascule::bridge {
 
 using namespace std::chrono_literals;
 
+// More neighbours than these are looked up together.
+constexpr std::size_t kAskedEach = 3;
+
 void UnitPlanner::running(HeldJob& held) {
   const slurm::Job& job = *held.view->job;
+  memory_.running.try_emplace({job.id, job.restart_count}, now_);
   if (!held.unreadable.empty()) {
     wake_at(now_ + 5s);
     return wait(held.pods, "SlurmUnknown",
@@ -18,16 +22,16 @@ void UnitPlanner::running(HeldJob& held) {
     return wait(held.pods, "SlurmStarting", "Slurm job " + job.id.str() + " is RUNNING; waiting for its node list");
   }
   if (!knows_layout(held)) return;
-  auto [binds, unready, refused, problem] = seats(held);
+  Seats found = seats(held);
   const std::size_t members = held.members() + placed(&held);
-  if (held.bound == 0 && members < minimum()) problem = "its gang has only " + too_few(members);
-  if (problem.empty()) {
+  if (held.bound == 0 && members < minimum()) found.problem = "its gang has only " + too_few(members);
+  if (found.problem.empty()) {
     memory_.misfit_since.reset();
   } else {
-    misfit(held, problem, refused);
+    misfit(held, found);
     if (held.bound == 0) return;  // all or none
   }
-  if (wait_for_volumes(held, unready)) bind(held, std::move(binds));
+  if (wait_for_volumes(held, found.unready)) bind(held, std::move(found.binds));
 }
 
 // What becomes of each waiting pod on the host that the job has for it.
@@ -40,7 +44,9 @@ UnitPlanner::Seats UnitPlanner::seats(const HeldJob& held) {
     const std::string& host = held.hosts[i];
     const kube::Pod& pod = *held.pods[i];
     const NodePtr node = nodes_.by_slurm_name(host);
-    std::string refusal = node ? nodes_.refusal(pod, *node, beside[host]) : "is not a node of this Kubernetes cluster";
+    std::string refusal = node ? still_ending(node->meta.key.name) : "is not a node of this Kubernetes cluster";
+    if (node && !refusal.empty()) out.ending = true;
+    if (refusal.empty()) refusal = nodes_.refusal(pod, *node, beside[host]);
     std::optional<WantedClaim> device_claim;
     if (refusal.empty() && needs_claim(pod)) refusal = choose_devices(held, i, *node, taken, device_claim);
     if (refusal.empty() && !pod.claims.empty() && needs_volumes(pod, *node, out.problem)) {
@@ -134,6 +140,45 @@ std::string UnitPlanner::choose_devices(const HeldJob& held, std::size_t i, cons
   return {};
 }
 
+// Slurm gave the node away when the job of that pod ended; the pod has its grace period still.
+std::string UnitPlanner::still_ending(const std::string& node) const {
+  for (const Neighbour& other : nodes_.neighbours(node)) {
+    if (other.hold == Neighbour::Hold::kOver) return "waits for the end of pod " + other.pod->meta.key.str();
+  }
+  return {};
+}
+
+// False: Slurm must be asked first whether the jobs of pods on these nodes share them with ours, or have made room for
+// it.
+bool UnitPlanner::knows_neighbours(const HeldJob& held, const std::vector<UnitPlan::Bind>& binds) {
+  const slurm::Job& job = *held.view->job;
+  const TimePoint since = memory_.running.at({job.id, job.restart_count});
+  std::set<JobId> ask;
+  for (const UnitPlan::Bind& one : binds) {
+    for (const Neighbour& other : nodes_.neighbours(one.node->meta.key.name)) {
+      if (other.job == job.id || other.hold == Neighbour::Hold::kOver) continue;
+      if (other.hold == Neighbour::Hold::kUnknown) {
+        plan_.look_soon = true;
+        wake_at(now_ + 1s);
+        wait(held.pods, "SlurmUnknown",
+             fmt::format(
+                 "Slurm job {} is RUNNING; what became of job {} of pod {}, which is still on node {}, is not known",
+                 job.id.str(), other.job.str(), other.pod->meta.key.str(), one.node->meta.key.name));
+        return false;
+      }
+      if (other.confirmed_at < since) ask.insert(other.job);
+    }
+  }
+  if (ask.empty()) return true;
+  if (ask.size() <= kAskedEach) {
+    plan_.confirms.assign(ask.begin(), ask.end());
+  } else {
+    plan_.look_soon = true;
+  }
+  wake_at(now_ + 50ms);
+  return false;
+}
+
 void UnitPlanner::bind(const HeldJob& held, std::vector<UnitPlan::Bind> binds) {
   const JobId job = held.view->job->id;
   if (binds.empty()) return;
@@ -143,6 +188,7 @@ void UnitPlanner::bind(const HeldJob& held, std::vector<UnitPlan::Bind> binds) {
     plan_.confirms.push_back(job);
     return;
   }
+  if (!knows_neighbours(held, binds)) return;
   const auto marked = [&](const UnitPlan::Bind& bind) { return is_marked(bind.pod, job); };
   if (held.bound == 0 && !std::ranges::all_of(binds, marked)) return;
   for (UnitPlan::Bind& one : binds) {
@@ -153,18 +199,19 @@ void UnitPlanner::bind(const HeldJob& held, std::vector<UnitPlan::Bind> binds) {
 }
 
 // A job none of whose pods could be bound is given back; of one that has some, only the refused hosts are.
-void UnitPlanner::misfit(const HeldJob& held, const std::string& problem, const std::vector<std::string>& refused) {
+void UnitPlanner::misfit(const HeldJob& held, const Seats& seats) {
   const slurm::Job& job = *held.view->job;
+  const std::string& problem = seats.problem;
   plan_.waits_for_nodes = true;
   if (!memory_.misfit_since) memory_.misfit_since = now_;
-  const TimePoint patience = *memory_.misfit_since + kMisfitPatience;
+  const TimePoint patience = *memory_.misfit_since + (seats.ending ? kEndPatience : kMisfitPatience);
   wake_at(now_ + 1s);
   if (now_ >= patience) {
     memory_.misfit_since.reset();
     if (held.bound == 0) {
       plan_.cancels.push_back({job.id, problem});
     } else {
-      for (const std::string& host : refused) memory_.given_up.insert({job.id, host});
+      for (const std::string& host : seats.refused) memory_.given_up.insert({job.id, host});
       wake_at(now_);
     }
   }

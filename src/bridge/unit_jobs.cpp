@@ -1,7 +1,6 @@
 #include "bridge/unit_jobs.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <tuple>
 
@@ -223,13 +222,10 @@ bool requeued(const slurm::Job& job) {
   return job.restart_count > 0 || is_requeuing(job.states);
 }
 
-bool requeued_since(const slurm::Job& job, const kube::Pod& pod) {
-  const std::string_view text = kube::value_or(pod.meta.annotations, names::kSlurmRestarts, "0");
-  std::uint32_t known = 0;
-  std::from_chars(text.data(), text.data() + text.size(), known);
-  if (job.restart_count > known) return true;
+bool requeued_since(const slurm::Job& job, std::uint32_t restarts) {
+  if (job.restart_count > restarts) return true;
   // Slurm counts when it starts the job again; until then a flag says so.
-  return job.restart_count == known && !runs(job) && is_requeuing(job.states);
+  return job.restart_count == restarts && !runs(job) && is_requeuing(job.states);
 }
 
 bool has_successors(const JobRecord& record) {

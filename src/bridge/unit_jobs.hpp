@@ -39,7 +39,10 @@ bool runs(const slurm::Job& job);       // RUNNING and not on its way out
 bool requeued(const slurm::Job& job);
 // ... after this pod was bound: its node is not its own any more. A job that is pending without that comes from the old
 // state of a slurmctld that was killed.
-bool requeued_since(const slurm::Job& job, const kube::Pod& pod);
+bool requeued_since(const slurm::Job& job, std::uint32_t restarts);
+inline bool requeued_since(const slurm::Job& job, const kube::Pod& pod) {
+  return requeued_since(job, restarts_of(pod));
+}
 // Whether others may come for the job when its pods are gone: other members of its gang, or what the pod's controller
 // makes in its place.
 bool has_successors(const JobRecord& record);

@@ -24,6 +24,11 @@ UnitPlan UnitPlanner::run() {
   std::erase_if(memory_.given_up, [this](const auto& host) {
     return std::ranges::none_of(unit_.jobs, [&](const JobView& view) { return view.job->id == host.first; });
   });
+  std::erase_if(memory_.running, [this](const auto& one) {
+    return std::ranges::none_of(unit_.jobs, [&](const JobView& view) {
+      return std::pair(view.job->id, view.job->restart_count) == one.first && runs(*view.job);
+    });
+  });
   std::erase_if(memory_.layouts, [this](const auto& layout) { return !holds_devices(layout.first); });
   drop_device_claims(waiting);
   jobs_ = assign_pods(unit_, nodes_, memory_);

@@ -11,8 +11,9 @@
 // Source of truth: the job's record in Slurm (record.hpp) says whose it is; the pod's nodeName says where it runs.
 // Labels and conditions are for people and for the pod sync. Invariants: a pod counts on one live job, jobs nobody
 // counts on are cancelled; a pod is bound only to a node of a job seen RUNNING within kConfirmWithin; the first pods of
-// a gang are bound when all of them can be; a submit whose answer was lost is not repeated until a table asked for
-// kDoubtSettles later lacks the job; nothing is decided from what is unknown.
+// a gang are bound when all of them can be; nobody is bound beside a pod whose job was not seen RUNNING after his own
+// was, for Slurm may have given the node from that one to this; a submit whose answer was lost is not repeated until a
+// table asked for kDoubtSettles later lacks the job; nothing is decided from what is unknown.
 #pragma once
 
 #include <expected>
@@ -39,8 +40,10 @@ inline constexpr Duration kDoubtSettles = std::chrono::seconds(20);
 inline constexpr Duration kConfirmWithin = std::chrono::seconds(3);
 // How long a running job may hold a node that Kubernetes refuses before it is given back.
 inline constexpr Duration kMisfitPatience = std::chrono::seconds(30);
-// How long a running job may hold a node while a volume is made there.
+// How long a running job may hold a node while a volume is made there, or while a pod whose job is over still ends
+// there.
 inline constexpr Duration kVolumePatience = std::chrono::minutes(10);
+inline constexpr Duration kEndPatience = std::chrono::minutes(10);
 inline constexpr Duration kLookAgain = std::chrono::minutes(2);
 
 struct JobView {
@@ -75,6 +78,20 @@ struct Candidates {
   std::string why_none;  // "5 nodes: 3 do not match ..., 2 have the taint ..."
 };
 
+// A pod of ours on a node, and what is known of the job that gave it the node.
+struct Neighbour {
+  enum class Hold : std::uint8_t {
+    kUnknown,
+    kHolds,  // as of `confirmed_at`
+    kOver,   // Slurm may have given the node away; the pod has its grace period still
+  };
+  PodPtr pod;
+  JobId job;
+  std::uint32_t restarts = 0;  // of the job, before it gave the node
+  Hold hold = Hold::kUnknown;
+  TimePoint confirmed_at{};
+};
+
 // What the plan needs to know of nodes. Implemented by NodeTable (node_table.hpp).
 class NodeView {
  public:
@@ -90,6 +107,8 @@ class NodeView {
   // Empty: the pod may be bound there now, with those beside it that are about to be.
   virtual std::string refusal(const kube::Pod& pod, const kube::Node& node,
                               const std::vector<PodPtr>& beside) const = 0;
+  // By the name in Kubernetes.
+  virtual std::vector<Neighbour> neighbours(const std::string& /*node*/) const { return {}; }
   // Devices and the claims for them; nullptr: none are kept, and no pod gets any.
   virtual const DeviceLedger* devices() const { return nullptr; }
   virtual const slurm::Node* slurm_node(const std::string& /*name*/) const { return nullptr; }
@@ -103,9 +122,10 @@ struct UnitMemory {
   std::string hold_why;
   std::uint32_t failures = 0;  // in a row
   std::optional<TimePoint> misfit_since, volumes_since;
-  std::set<std::pair<JobId, std::string>> given_up;  // hosts of running jobs that Kubernetes kept refusing
-  std::map<Uid, JobId> marked;                       // label and finalizer written, maybe not seen back yet
-  std::map<Uid, NodeName> binding;                   // bind under way or done, not seen back yet
+  std::map<std::pair<JobId, std::uint32_t>, TimePoint> running;  // jobs, with their restarts: when first seen RUNNING
+  std::set<std::pair<JobId, std::string>> given_up;              // hosts of running jobs that Kubernetes kept refusing
+  std::map<Uid, JobId> marked;                                   // label and finalizer written, maybe not seen back yet
+  std::map<Uid, NodeName> binding;                               // bind under way or done, not seen back yet
   // slurmctld was asked about this job alone, and its answer is good until then: one that takes longer than
   // kConfirmWithin would else be old whenever it comes, and nothing would ever be bound.
   std::map<JobId, TimePoint> confirmed;

@@ -187,6 +187,63 @@ TEST_F(UnitPlanTest, BindsOnASlowAnswerToItsOwnQuestion) {
   EXPECT_EQ(plan().confirms, std::vector{JobId{7}});
 }
 
+// W47: the job of a pod that is still on the node may have ended just before this one was started there: only a word of
+// Slurm that is younger than this job's start tells whether the two share the node.
+TEST_F(UnitPlanTest, AsksAboutThePodsOnTheNodeBeforeItBindsBesideThem) {
+  auto other = std::make_shared<kube::Pod>();
+  other->meta.key = {"ns", "other"};
+  other->meta.uid = Uid("other");
+  other->meta.labels = {{interner(names::kSlurmJobId), interner("5")}};
+  other->node_name = interner("n2");
+  nodes.on_pod(nullptr, other);
+  Neighbour known;
+  known.hold = Neighbour::Hold::kHolds;
+  known.confirmed_at = now;
+  nodes.on_neighbour([&](Neighbour& one) {
+    EXPECT_EQ(one.job, JobId{5});
+    one.hold = known.hold;
+    one.confirmed_at = known.confirmed_at;
+  });
+  add_job(7, slurm::JobState::kRunning, "n2");
+  mark(7);
+  now += 1ms;
+  UnitPlan p = plan();
+  EXPECT_TRUE(p.binds.empty());
+  EXPECT_EQ(p.confirms, std::vector{JobId{5}});
+  known.confirmed_at = now += 1ms;
+  EXPECT_EQ(plan().binds.size(), 1u) << "they share it";
+  known.hold = Neighbour::Hold::kUnknown;
+  p = plan();
+  EXPECT_TRUE(p.binds.empty() && p.cancels.empty());
+  ASSERT_EQ(p.waiting.size(), 1u);
+  EXPECT_EQ(p.waiting[0].reason, "SlurmUnknown");
+  known.hold = Neighbour::Hold::kOver;
+  p = plan();
+  EXPECT_TRUE(p.binds.empty());
+  ASSERT_EQ(p.waiting.size(), 1u);
+  EXPECT_NE(p.waiting[0].message.find("waits for the end of pod ns/other"), std::string::npos);
+}
+
+TEST_F(UnitPlanTest, ManyPodsOnTheNodeAreLookedUpTogether) {
+  for (std::uint32_t id = 20; id < 30; ++id) {
+    auto other = std::make_shared<kube::Pod>();
+    other->meta.uid = Uid("other" + std::to_string(id));
+    other->meta.labels = {{interner(names::kSlurmJobId), interner(std::to_string(id))}};
+    other->node_name = interner("n2");
+    nodes.on_pod(nullptr, other);
+  }
+  TimePoint confirmed = now;
+  nodes.on_neighbour([&](Neighbour& one) { one.confirmed_at = confirmed; });
+  add_job(7, slurm::JobState::kRunning, "n2");
+  mark(7);
+  now += 1ms;
+  const UnitPlan p = plan();
+  EXPECT_TRUE(p.binds.empty() && p.confirms.empty());
+  EXPECT_TRUE(p.look_soon && p.wake);
+  confirmed = now;
+  EXPECT_EQ(plan().binds.size(), 1u);
+}
+
 // W5: a job that has ended with nodes is no allocation; the next one waits a little.
 TEST_F(UnitPlanTest, EndedJobsAreReplacedAfterAPause) {
   for (const auto state :
