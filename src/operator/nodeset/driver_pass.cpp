@@ -337,8 +337,8 @@ std::optional<Condition> DriverPass::ready_condition(const Plan& plan, const Sta
   if (!old) return condition;
   if (old->is_true == condition.is_true) condition.since = old->since;
   const bool only_words = old->is_true == condition.is_true && old->reason == condition.reason;
-  if (only_words && old->message != condition.message && loop_.now() - entry_.condition_at < kMessageEvery &&
-      entry_.condition_at != TimePoint::min()) {
+  if (only_words && old->message != condition.message && entry_.condition_at &&
+      loop_.now() - *entry_.condition_at < kMessageEvery) {
     condition.message = old->message;
   }
   return condition;

@@ -29,7 +29,7 @@ struct Entry {
   std::map<std::string, Sent> sent;
   std::optional<std::int32_t> collisions;  // not in the status yet
   std::optional<TimePoint> unknown_since;  // Slurm
-  TimePoint condition_at = TimePoint::min();
+  std::optional<TimePoint> condition_at;
   std::string told;  // the last fault that became an event
   std::uint32_t failures = 0;
   std::vector<std::string> waits;
