@@ -144,7 +144,7 @@ class PodPlanner final {
       plan_.adopts.push_back(std::move(adopt));
     }
     if (needed) memory_.without_pods.erase(view.job->id);
-    if (needed || waits_for_successors(view)) return;
+    if (needed || waits_for_successors(view) || waits_for_the_scheduler(view)) return;
     PodSyncPlan::Cancel cancel{view.job->id, {}, {}, view_.pods.empty() ? "its pods are gone" : "its pods are over"};
     for (std::size_t i = 0; i < view.record.uids.size() && i < view.record.pods.size(); ++i) {
       const auto pod = std::ranges::find(view_.pods, view.record.uids[i], [](const PodPtr& p) { return p->meta.uid; });
@@ -163,7 +163,18 @@ class PodPlanner final {
         })) {
       return false;
     }
-    const TimePoint until = memory_.without_pods.try_emplace(view.job->id, now_).first->second + kSuccessorsWithin;
+    return is_kept(*view.job);
+  }
+
+  // Members that wait may be given the nodes of those that are over: the scheduler may be binding one this instant, and
+  // a cancelled job would end it.
+  bool waits_for_the_scheduler(const JobView& view) {
+    return runs(*view.job) && std::ranges::any_of(view_.pods, [](const PodPtr& pod) { return wants_node(*pod); }) &&
+           is_kept(*view.job);
+  }
+
+  bool is_kept(const slurm::Job& job) {
+    const TimePoint until = memory_.without_pods.try_emplace(job.id, now_).first->second + kSuccessorsWithin;
     if (now_ >= until) return false;
     wake_at(until);
     return true;

@@ -22,7 +22,7 @@ inline constexpr Duration kSuccessorsWithin = std::chrono::seconds(60);
 
 // What the pod sync remembers of one unit. Losing it costs time, never correctness.
 struct PodSyncMemory {
-  std::map<JobId, TimePoint> without_pods;  // requeued jobs, since when nobody needs them
+  std::map<JobId, TimePoint> without_pods;  // jobs that may be needed yet, since when nobody does
   std::map<Uid, TimePoint> released;        // pods whose finalizer was removed; the watch has yet to say so
 };
 

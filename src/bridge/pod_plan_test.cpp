@@ -203,6 +203,29 @@ TEST_F(PodPlanTest, TheJobIsCancelledOnceThePodIsOverAndThenTheFinalizerGoes) {
   EXPECT_EQ(made.releases.size(), 1u);
 }
 
+// The scheduler may be giving the node of a member that is over to one that waits.
+TEST_F(PodPlanTest, AJobOfAGangIsLeftToTheSchedulerWhileMembersWait) {
+  set_job(slurm::JobState::kRunning);
+  pod.phase = kube::PodPhase::kSucceeded;
+  auto waiting = std::make_shared<kube::Pod>();
+  waiting->meta.uid = Uid("waiting");
+  waiting->phase = kube::PodPhase::kPending;
+  const auto both = [&] {
+    view.pods = {std::make_shared<kube::Pod>(pod), waiting};
+    return plan_pod_sync(view, memory, now);
+  };
+  PodSyncPlan made = both();
+  EXPECT_TRUE(made.cancels.empty());
+  EXPECT_EQ(made.wake, now + kSuccessorsWithin);
+  now += kSuccessorsWithin;
+  EXPECT_EQ(both().cancels.size(), 1u) << "the scheduler does not want it";
+  memory = {};
+  EXPECT_EQ(plan().cancels.size(), 1u) << "nobody waits";
+  set_job(slurm::JobState::kPending);
+  memory = {};
+  EXPECT_EQ(both().cancels.size(), 1u) << "it holds nothing";
+}
+
 TEST_F(PodPlanTest, ATerminatingPodKeepsItsAllocationUntilItIsOver) {
   set_job(slurm::JobState::kRunning);
   pod.meta.deleted = WallTime{};
