@@ -43,7 +43,8 @@ def traces():
     """Everything on this machine that bears the cluster's name."""
     left = [str(p) for p in (STATE, pathlib.Path(f"/run/{NAME}"), pathlib.Path(f"/run/netns/{NAME}"), pathlib.Path(f"/run/{NAME}.lock")) if p.exists()]
     left += [line.split()[1] for line in pathlib.Path("/proc/mounts").read_text().splitlines() if NAME in line.split()[1]]
-    left += [str(p) for p in pathlib.Path("/sys/fs/cgroup").glob(f"**/{NAME}-*")]
+    # os.walk bears that groups of other clusters vanish meanwhile
+    left += [f"{at}/{group}" for at, groups, _ in os.walk("/sys/fs/cgroup") for group in groups if group.startswith(f"{NAME}-")]
     return left + [f"{pid} {name}" for pid, name in processes().items()]
 
 
