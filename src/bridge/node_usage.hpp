@@ -37,9 +37,9 @@ class NodeUsage final {
   };
   static void count(Sum& sum, const kube::Pod& pod, int sign);
   void add(const std::string& node, const kube::Pod& pod, int sign);
-  std::unordered_map<std::string, Sum> nodes_;
   void take(const std::string& node, Ours pod) { ours_[node].insert_or_assign(pod.pod->meta.uid, std::move(pod)); }
   void leave(const std::string& node, const Uid& pod);
+  std::unordered_map<std::string, Sum> nodes_;
   std::unordered_map<std::string, std::map<Uid, Ours>> ours_;
   std::unordered_map<Uid, std::pair<PodPtr, std::string>> assumed_;
 };

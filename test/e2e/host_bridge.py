@@ -7,9 +7,10 @@ import os
 import pathlib
 import signal
 import subprocess
-import time
 
 import yaml
+
+from waiting import eventually
 
 RELEASE = "slinky"  # namespace of the chart
 ROLES = {"scheduler": "slurm-bridge-scheduler", "controllers": "slurm-bridge-controllers"}  # Deployment and service account
@@ -103,11 +104,11 @@ def scale(kube, replicas):
     """The chart's own scheduler and controllers: gone (0) or back (1)."""
     for deployment in ROLES.values():
         kube.apps.patch_namespaced_deployment_scale(deployment, RELEASE, {"spec": {"replicas": replicas}})
-    limit = time.monotonic() + 180
-    while time.monotonic() < limit:
+
+    def settled():
         pods = [p for p in kube.core.list_namespaced_pod(RELEASE).items if any(p.metadata.name.startswith(d) for d in ROLES.values())]
         ready = [p for p in pods if any(c.type == "Ready" and c.status == "True" for c in p.status.conditions or [])]
-        if (not pods) if replicas == 0 else len(ready) == len(ROLES) * replicas == len(pods):
-            return
-        time.sleep(0.3)
-    raise AssertionError(f"the bridge's Deployments did not come to {replicas} pods: {[p.metadata.name for p in pods]}")
+        assert len(pods) == len(ready) == len(ROLES) * replicas, f"pods: {[p.metadata.name for p in pods]}, ready: {len(ready)}"
+        return True
+
+    eventually(settled, f"the bridge's Deployments have {replicas} pods each", within=180, every=0.3)
