@@ -4,104 +4,29 @@
 //
 // "Resident" is VmRSS of that process alone, in 1,000,000 bytes.
 #include <benchmark/benchmark.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <functional>
-#include <iterator>
 #include <thread>
 
 #include "base/log.hpp"
-#include "json/value.hpp"
-#include "kube/config.hpp"
-#include "net/client.hpp"
 #include "operator/reconcile/operator.hpp"
+#include "testing/child.hpp"
 
 namespace bascule::op::reconcile {
 namespace {
 
 using namespace std::chrono_literals;
-using SteadyClock = std::chrono::steady_clock;
+using testing::Child;
+using testing::Failure;
+using testing::seconds_since;
+using testing::SteadyClock;
 
 constexpr int kEach = 100;  // worker pods of a NodeSet
 constexpr int kChanges = 21;
 constexpr auto kFills = 400s;
-
-struct Failure final : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-double seconds_since(SteadyClock::time_point start) {
-  return std::chrono::duration<double>(SteadyClock::now() - start).count();
-}
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// A process whose output goes to a file; ended with this.
-class Child final {
- public:
-  Child(const std::string& output, const std::function<int()>& body) : output_(output) {
-    std::ofstream(output, std::ios::trunc).flush();
-    pid_ = fork();
-    if (pid_ != 0) return;
-    const int file = open(output.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-    dup2(file, 1);
-    dup2(file, 2);
-    _exit(body());
-  }
-  ~Child() {
-    kill(pid_, SIGTERM);
-    waitpid(pid_, nullptr, 0);
-    std::filesystem::remove(output_);
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-
-  // The rest of the line in which `words` stand.
-  std::string wait_for(const std::string& words) const {
-    for (const auto start = SteadyClock::now(); SteadyClock::now() - start < 120s;) {
-      const std::string text = text_of(output_);
-      const auto at = text.find(words);
-      const auto end = at == std::string::npos ? at : text.find('\n', at);
-      if (end != std::string::npos) return text.substr(at + words.size(), end - at - words.size());
-      if (waitpid(pid_, nullptr, WNOHANG) != 0) throw Failure("a process ended by itself: " + text.substr(0, 500));
-      std::this_thread::sleep_for(2ms);
-    }
-    throw Failure("no \"" + words + "\" in " + output_);
-  }
-  double resident() const {
-    const std::string status = text_of("/proc/" + std::to_string(pid_) + "/status");
-    const auto at = status.find("VmRSS:");
-    if (at == std::string::npos) throw Failure("a process has ended");
-    return std::strtod(&status[at + 6], nullptr) * 1024 / 1e6;
-  }
-  double processor_seconds() const {
-    return std::strtod(text_of("/proc/" + std::to_string(pid_) + "/schedstat").c_str(), nullptr) / 1e9;
-  }
-
- private:
-  std::string output_;
-  pid_t pid_ = -1;
-};
-
-int exec(const std::vector<std::string>& words) {
-  signal(SIGPIPE, SIG_DFL);
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  execv(arguments[0], arguments.data());
-  return 127;
-}
 
 // Until SIGTERM.
 int run_operator(const std::string& kubeconfig, const std::string& slurm_port) {
@@ -118,15 +43,7 @@ int run_operator(const std::string& kubeconfig, const std::string& slurm_port) {
   };
   runtime::Metrics metrics;
   Operator work(connection.client(), std::move(options), &metrics);
-  std::stop_source stop;
-  loop.on_terminate([&stop] { stop.request_stop(); });
-  Gate gate(loop);
-  spawn(gate, [](net::IoLoop& l, Operator& o, std::stop_token s) -> Task<> {
-    co_await o.run(std::move(s));
-    l.quit();
-  }(loop, work, stop.get_token()));
-  loop.run();
-  return 0;
+  return testing::work_until_terminated(loop, [&work](std::stop_token stop) { return work.run(std::move(stop)); });
 }
 
 // The fakes, and what they are asked.
@@ -138,8 +55,8 @@ class Cluster final {
         fakes_(base_ + ".fakes",
                [&] {
                  const auto folder = std::filesystem::canonical("/proc/self/exe").parent_path();
-                 return exec({(folder / "fake_operator_cluster").string(), "--kubeconfig", kubeconfig(), "--sets",
-                              std::to_string(sets), "--each", std::to_string(kEach)});
+                 return testing::exec({(folder / "fake_operator_cluster").string(), "--kubeconfig", kubeconfig(),
+                                       "--sets", std::to_string(sets), "--each", std::to_string(kEach)});
                }),
         slurm_port_(fakes_.wait_for("ready ")) {}
   ~Cluster() {
@@ -153,30 +70,13 @@ class Cluster final {
     return std::make_unique<Child>(base_ + ".operator", [this] { return run_operator(kubeconfig(), slurm_port_); });
   }
   std::unique_ptr<Child> start_peer(const std::string& program) const {
-    return std::make_unique<Child>(base_ + ".peer", [&] { return exec({program, "--kubeconfig", kubeconfig()}); });
+    return std::make_unique<Child>(base_ + ".peer",
+                                   [&] { return testing::exec({program, "--kubeconfig", kubeconfig()}); });
   }
 
-  json::Value ask(const std::string& path) const {
-    net::IoLoop loop;
-    std::string body;
-    {
-      const auto transport = net::make_client(loop, kube::load_config({kubeconfig(), {}}).http);
-      Gate gate(loop);
-      spawn(gate, [](net::IoLoop& l, net::Transport& t, std::string target, std::string& out) -> Task<> {
-        try {
-          net::Response response = co_await t.call({.target = std::move(target)}, {.deadline = l.now() + 100s});
-          out = std::move(response.body);
-        } catch (const net::Error& error) {
-          log::error("the fakes do not answer", {{"why", error}});
-        }
-        l.quit();
-      }(loop, *transport, path, body));
-      loop.run();
-    }
-    if (body.empty()) throw Failure("the fakes do not answer");
-    return json::parse(body);
+  std::int64_t state(std::string_view what) const {
+    return json::int_at(testing::ask(kubeconfig(), "/bench/state"), {what}).value_or(0);
   }
-  std::int64_t state(std::string_view what) const { return json::int_at(ask("/bench/state"), {what}).value_or(0); }
 
   // Until all worker pods are there, run and serve: `more` than at first.
   double wait_available(int more = 0) const {
@@ -187,7 +87,9 @@ class Cluster final {
     }
     return seconds_since(start);
   }
-  double change() const { return static_cast<double>(json::int_at(ask("/bench/change"), {"us"}).value_or(0)) / 1000; }
+  double change() const {
+    return static_cast<double>(json::int_at(testing::ask(kubeconfig(), "/bench/change"), {"us"}).value_or(0)) / 1000;
+  }
 
  private:
   const int pods_;
