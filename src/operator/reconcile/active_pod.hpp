@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "json/value.hpp"
 #include "operator/api/types.hpp"
 
 namespace bascule::op::reconcile {
@@ -12,7 +13,8 @@ namespace bascule::op::reconcile {
 struct CtldPod {
   std::string name;
   std::string uid;
-  bool active = false;  // carries the label
+  bool active = false;              // carries the label
+  std::optional<bool> serves = {};  // by its own word; nullopt: not known
 };
 struct LabelChange {
   std::string pod;
@@ -20,8 +22,13 @@ struct LabelChange {
   bool active = false;  // set it, or take it away
 };
 
-// `pods` are those that exist, by ordinal. `answering`: host names of the slurmctlds that answer; nullopt: not known.
-// Of several that answer the first of the configuration serves: a backup gives back when its elder returns. When none
+// Where slurmctld in this pod says whether it serves, from Slurm 25.11: a standby answers /readyz with an error, while
+// Slurm's ping calls it up. nullopt: it has no address yet, or speaks no HTTP, by its probes.
+std::optional<std::string> ready_url(const Controller& controller, const json::Value& pod);
+
+// `pods` are those that exist, by ordinal. Their own word counts; where none has one, `answering` does: the host names
+// of the slurmctlds that answer Slurm's ping; nullopt: not known. Of several that answer the first of the configuration
+// serves: a backup gives back when its elder returns. When none
 // answers, or nothing is known, all stays; only when no pod carries the label the first gets it, since without it
 // nobody ever finds out who answers.
 std::vector<LabelChange> plan_active_label(const Controller& controller, const std::vector<CtldPod>& pods,

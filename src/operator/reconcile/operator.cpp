@@ -7,6 +7,8 @@ namespace bascule::op::reconcile {
 
 namespace {
 
+using Connect = decltype(OperatorOptions::connect);
+
 Task<std::optional<std::vector<std::string>>> answering(const SlurmClusters& clusters, NamespacedName controller,
                                                         std::stop_token stop) {
   const ClusterPtr cluster = clusters.find(controller);
@@ -20,7 +22,49 @@ Task<std::optional<std::vector<std::string>>> answering(const SlurmClusters& clu
   co_return std::nullopt;
 }
 
-ReconcileOptions with_clusters(ReconcileOptions options, const SlurmClusters& clusters) {
+constexpr Duration kOwnWord = std::chrono::seconds(1);  // of a slurmctld in the same cluster
+constexpr Duration kLastWord = std::chrono::seconds(2);
+
+// slurmctld serves, 204 or 200, or it does not, 500; anything else is not its word.
+Task<std::optional<bool>> serves(Loop& loop, const Connect& connect, std::string url, std::stop_token stop) {
+  try {
+    const std::unique_ptr<net::Transport> way = connect(url);
+    const net::Response answer = co_await way->call(
+        {.target = "/readyz"}, {.deadline = loop.now() + kOwnWord, .max_body = std::size_t{64} << 10, .stop = stop});
+    if (answer.status / 100 == 2) co_return true;
+    if (answer.status / 100 == 5) co_return false;
+  } catch (const net::Error& error) {
+    log::debug("a slurmctld does not answer", {{"url", url}, {"why", error}});
+  } catch (const std::invalid_argument&) {
+  }
+  co_return std::nullopt;
+}
+
+Task<std::optional<std::vector<slurm::Node>>> slurm_nodes(Loop& loop, const SlurmClusters& clusters,
+                                                          NamespacedName controller, std::stop_token stop) {
+  const ClusterPtr cluster = clusters.find(controller);
+  if (!cluster) co_return std::nullopt;
+  std::stop_source enough;
+  const std::stop_callback outer(stop, [&enough] { enough.request_stop(); });
+  const Loop::TimerId timer = loop.call_at(loop.now() + kLastWord, [enough]() mutable { enough.request_stop(); });
+  std::optional<std::vector<slurm::Node>> nodes;
+  try {
+    nodes = (co_await cluster->client().list_nodes(0, enough.get_token())).nodes;
+  } catch (const std::exception& error) {
+    log::info("which nodes run jobs is not known", {{"controller", controller.str()}, {"why", error}});
+  }
+  loop.cancel(timer);
+  co_return nodes;
+}
+
+ReconcileOptions with_clusters(ReconcileOptions options, const SlurmClusters& clusters, Loop& loop,
+                               const Connect& connect) {
+  options.serves = [&loop, connect](std::string url, std::stop_token stop) {
+    return serves(loop, connect, std::move(url), std::move(stop));
+  };
+  options.slurm_nodes = [&loop, &clusters](NamespacedName controller, std::stop_token stop) {
+    return slurm_nodes(loop, clusters, std::move(controller), std::move(stop));
+  };
   options.answering = [&clusters](NamespacedName controller, std::stop_token stop) {
     return answering(clusters, std::move(controller), std::move(stop));
   };
@@ -62,7 +106,8 @@ struct Domain {
                    .propagated_conditions = options.propagated_conditions,
                    .workers = options.nodeset_workers,
                    .may_act = options.reconcile.may_act}),
-        reconcilers({kube, caches, events, metrics}, with_clusters(options.reconcile, clusters)) {}
+        reconcilers({kube, caches, events, metrics},
+                    with_clusters(options.reconcile, clusters, kube.loop(), options.connect)) {}
 
   const std::unique_ptr<runtime::Metrics> own_metrics;  // nullptr: none
   runtime::Metrics* const metrics;

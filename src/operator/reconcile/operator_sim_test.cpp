@@ -64,9 +64,18 @@ struct World {
     options.namespaces = std::move(namespaces);
     options.instance = "sim";
     options.reconcile.make_host_keys = [this] { return quick_host_keys(host_keys_made); };
-    options.connect = [this, &self](const std::string&) { return self.network.connect(self.loop, *to_rest); };
+    options.connect = [this, &self](const std::string& url) {
+      if (!url.ends_with(":6817")) return self.network.connect(self.loop, *to_rest);
+      return net::make_loopback(self.loop,
+                                [this, url](const net::ServerRequest&, std::stop_token) { return readiness(url); });
+    };
     Operator work(client, std::move(options), &metrics);
     co_await work.run(stop);
+  }
+
+  // What the slurmctld there says to /readyz.
+  Task<net::ServerResponse> readiness(std::string url) {
+    co_return net::ServerResponse{.status = url == serving ? 204 : 500};
   }
 
   void add(const kube::Resource& resource, std::string_view name, std::string_view spec,
@@ -149,6 +158,7 @@ struct World {
   testing::SimNetwork network;
   runtime::Metrics metrics;
   int host_keys_made = 0;
+  std::string serving;  // URL of the slurmctld that does
   testing::SimProcess process;
 };
 
@@ -380,17 +390,75 @@ TEST(OperatorSim, TheSlurmctldThatServesIsLabelledAtOnceAndFoundByAWatch) {
   EXPECT_EQ(w.api.calls("get", "pods"), 0u);
 }
 
+// The jobs of the last seconds are not in any status yet: slurmctld is asked.
 TEST(OperatorSim, AControllerWithJobsIsNotDeletedInSilence) {
   World w(10);
+  w.slurm.model().add_partition("all", true);
+  w.slurm.add_nodes("NodeName=gpu-[0-2] CPUs=4 RealMemory=1000 Feature=gpu");
   w.process.start();
   w.whole_cluster();
   w.add(kNodeSets, "gpu", "{controllerRef: {name: slurm}, slurmd: {image: slurmd}, replicas: 0}");
   w.settle();
-  w.api.patch(kNodeSets, {"slurm", "gpu"}, json::parse_yaml("{status: {slurmAllocated: 3}}"), "status");
+  slurm::JobDescription job;
+  job.nodes = 2;
+  w.slurm.submit(job, 1h, false);
   w.loop.advance(1ms);
   w.api.remove(kControllers, {"slurm", "slurm"});
   w.settle(5s);
-  EXPECT_THAT(w.events(), HasSubstr("JobsAtRisk: deleted while 3 of its Slurm nodes run jobs (NodeSets: gpu)"));
+  EXPECT_THAT(w.events(), HasSubstr("JobsAtRisk: deleted while 2 of its Slurm nodes run jobs (NodeSets: gpu)"));
+}
+
+TEST(OperatorSim, ASlurmctldThatDoesNotAnswerHoldsNoWarningUp) {
+  World w(11);
+  w.process.start();
+  w.whole_cluster();
+  w.add(kNodeSets, "gpu", "{controllerRef: {name: slurm}, slurmd: {image: slurmd}, replicas: 0}");
+  w.settle();
+  w.slurm.set_faults(
+      [](const net::ServerRequest&) { return testing::FakeSlurmFault{testing::FakeSlurmFault::Kind::kSilence}; });
+  w.api.patch(kNodeSets, {"slurm", "gpu"}, json::parse_yaml("{status: {replicas: 3, slurmAllocated: 3}}"), "status");
+  w.loop.advance(1ms);
+  w.api.remove(kControllers, {"slurm", "slurm"});
+  w.settle(5s);
+  EXPECT_THAT(w.events(), HasSubstr("JobsAtRisk: deleted while 3 of its Slurm nodes run, by the last"));
+}
+
+// A39: Slurm's ping calls the standby up; it says itself that it does not serve.
+TEST(OperatorSim, TheLabelFollowsTheSlurmctldThatSaysItServes) {
+  World w(12);
+  w.process.start();
+  w.whole_cluster();
+  w.patch(kControllers, "slurm", "{spec: {ha: {enabled: true}, persistence: {enabled: true, existingClaim: state}}}");
+  w.settle();
+  for (const char* i : {"0", "1"}) {
+    w.api.create(kube::resources::kPods,
+                 json::parse_yaml(std::string("{apiVersion: v1, kind: Pod, metadata: {name: slurm-controller-") + i +
+                                  ", namespace: slurm, labels: {app.kubernetes.io/name: slurmctld, "
+                                  "app.kubernetes.io/instance: slurm}}, spec: {containers: [{name: slurmctld, image: "
+                                  "i, livenessProbe: {httpGet: {path: /livez, port: slurmctld}}}]}}"));
+    w.api.patch(kube::resources::kPods, {"slurm", std::string("slurm-controller-") + i},
+                json::parse_yaml(std::string("{status: {podIP: 10.0.0.") + i + "}}"), "status");
+  }
+  const auto active = [&] {
+    std::string out;
+    for (const json::Value& pod : w.api.list(kube::resources::kPods)) {
+      if (json::string_at(pod, {"metadata", "labels", names::kActive}) == "true") {
+        out += std::string(json::string_at(pod, {"metadata", "name"})) + " ";
+      }
+    }
+    return out;
+  };
+  for (const char* serving : {"0", "1", "0"}) {
+    w.serving = std::string("http://10.0.0.") + serving + ":6817";
+    w.settle(4s);
+    EXPECT_EQ(active(), std::string("slurm-controller-") + serving + " ");
+  }
+  w.serving = "";
+  w.settle(30s);
+  EXPECT_EQ(active(), "slurm-controller-0 ") << "none serves: all stays";
+  w.api.reset_counts();
+  w.loop.advance(10min);
+  EXPECT_EQ(w.api.write_calls(), 0u);
 }
 
 TEST(OperatorSim, OnlyTheNamespacesItIsToldOf) {

@@ -4,20 +4,19 @@
 
 #include <array>
 #include <random>
-#include <set>
 #include <stdexcept>
 
 #include "base/log.hpp"
 #include "kube/condition.hpp"
-#include "net/http.hpp"
 #include "operator/api/derived.hpp"
 #include "operator/api/read.hpp"
 #include "operator/api/resources.hpp"
 #include "operator/builders/loginset.hpp"
-#include "operator/reconcile/active_pod.hpp"
+#include "operator/reconcile/cached_view.hpp"
 #include "operator/reconcile/children.hpp"
-#include "operator/reconcile/conditions.hpp"
-#include "operator/reconcile/stale_pod.hpp"
+#include "operator/reconcile/ctld_pods.hpp"
+#include "operator/reconcile/jobs_at_risk.hpp"
+#include "operator/reconcile/telling.hpp"
 #include "operator/reconcile/watchers.hpp"
 #include "runtime/controller.hpp"
 
@@ -42,12 +41,6 @@ const std::array<Kind, 6> kKinds{
     Kind{&kTokens, "token", &ReconcileOptions::token_workers, true},
     Kind{&kNodeSets, "nodeset-files", &ReconcileOptions::controller_workers, false}};
 
-std::string thing_of(const kube::Resource& resource, const NamespacedName& key) {
-  return resource.resource + "/" + key.str();
-}
-std::string node_sets_thing(const NamespacedName& controller) {
-  return "nodesets of/" + controller.str();
-}
 std::string reader_of(const Kind& kind, const std::string& key) {
   return kind.resource->resource + " " + key;
 }
@@ -73,6 +66,13 @@ bool serves_alike(const kube::DynamicObject& before, const kube::DynamicObject& 
          before.meta.deleted == after.meta.deleted && is_ready(before) == is_ready(after);
 }
 
+// Of a NodeSet's Slurm nodes; its own name when it cannot be read.
+std::string feature_of(const kube::DynamicObject& node_set) try {
+  return slurm_name(read_nodeset(node_set.value));
+} catch (const BadObject&) {
+  return node_set.meta.key.name;
+}
+
 std::string random_id() {
   std::random_device device;
   const auto word = [&device] { return (std::uint64_t{device()} << 32U) | device(); };
@@ -82,44 +82,21 @@ std::string random_id() {
                      0x8000U | (b >> 48U & 0x3fffU), b & 0xffffffffffffU);
 }
 
-// Looks into the caches, and notes what was looked for.
-class CachedView final : public View {
- public:
-  CachedView(const Caches& caches, Watchers& watchers, std::string reader, std::string ns)
-      : caches_(caches), watchers_(watchers), reader_(std::move(reader)), ns_(std::move(ns)) {}
-
-  const json::Value* find(const kube::Resource& resource, std::string_view name) override {
-    const NamespacedName key{ns_, std::string(name)};
-    watchers_.note(reader_, thing_of(resource, key));
-    return keep(caches_.get(resource, key));
-  }
-  std::vector<const json::Value*> node_sets_of(std::string_view controller) override {
-    const NamespacedName key{ns_, std::string(controller)};
-    watchers_.note(reader_, node_sets_thing(key));
-    std::vector<const json::Value*> out;
-    for (const ObjectPtr& object : caches_.node_sets_of(key)) out.push_back(keep(object));
-    return out;
-  }
-
- private:
-  const json::Value* keep(ObjectPtr object) {
-    if (!object) return nullptr;
-    kept_.push_back(std::move(object));
-    return &kept_.back()->value;
-  }
-
-  const Caches& caches_;
-  Watchers& watchers_;
-  std::string reader_;
-  std::string ns_;
-  std::vector<ObjectPtr> kept_;
-};
-
 }  // namespace
 
 struct Reconcilers::Impl {
   Impl(Parts p, ReconcileOptions o)
-      : parts(p), loop(p.kube.loop()), options(std::move(o)), children(p.kube, p.caches, [this] { require_turn(); }) {
+      : parts(p),
+        loop(p.kube.loop()),
+        options(std::move(o)),
+        children(p.kube, p.caches, [this] { require_turn(); }),
+        telling(p.kube, p.events, [this] { require_turn(); }),
+        ctld_pods({.kube = p.kube,
+                   .telling = telling,
+                   .require_turn = [this] { require_turn(); },
+                   .answering = options.answering,
+                   .serves = options.serves}),
+        gate(loop) {
     for (std::size_t i = 0; i < kKinds.size(); ++i) {
       queues[i] = std::make_unique<runtime::Controller>(
           loop, runtime::ControllerOptions{.name = kKinds[i].name, .workers = options.*kKinds[i].workers},
@@ -135,15 +112,12 @@ struct Reconcilers::Impl {
   Loop& loop;
   ReconcileOptions options;
   Children children;
+  Telling telling;
+  CtldPods ctld_pods;
+  Gate gate;  // of warnings
+  std::stop_source stopping;
   std::array<std::unique_ptr<runtime::Controller>, kKinds.size()> queues;
   Watchers watchers;
-  struct Memory {
-    std::set<std::string> said;  // by events
-    std::string status_before;   // resourceVersion our last status was written over
-    json::Value status = {};     // that status
-  };
-  std::map<std::string, Memory> memory;  // by reader
-
   void require_turn() const {
     if (options.may_act && !options.may_act()) throw std::runtime_error("this process does not lead any longer");
   }
@@ -172,31 +146,33 @@ struct Reconcilers::Impl {
       if (kKinds[i].resource == &resource) queues[i]->add(key.str());
     }
     if (!after) children.forget(resource, key);
-    if (&resource == &kControllers && before && !before->meta.deleted && (!after || after->meta.deleted)) warn(*before);
+    if (&resource == &kControllers && before && !before->meta.deleted && (!after || after->meta.deleted)) {
+      spawn(gate, warn(before));
+    }
     wake(thing_of(resource, key));
     if (!node_set) return;
     if (before) wake(node_sets_thing(controller_of_node_set(*before)));
     if (after) wake(node_sets_thing(controller_of_node_set(*after)));
   }
 
-  // A Controller is deleted, and what runs under it is nobody's any longer: not in silence.
-  void warn(const kube::DynamicObject& controller) {
-    std::int64_t busy = 0;
-    std::string sets;
-    for (const ObjectPtr& set : parts.caches.node_sets_of(controller.meta.key)) {
-      const std::int64_t here = json::int_at(set->value, {"status", "slurmAllocated"}).value_or(0);
-      if (here <= 0) continue;
-      busy += here;
-      sets += (sets.empty() ? "" : ", ") + set->meta.key.name;
+  // A Controller is deleted, and what runs under it is nobody's any longer: not in silence. slurmctld is going already:
+  // it is asked at once.
+  Task<> warn(ObjectPtr controller) {
+    const NamespacedName key = controller->meta.key;
+    std::vector<SetAtRisk> sets;
+    for (const ObjectPtr& set : parts.caches.node_sets_of(key)) {
+      sets.push_back({.name = set->meta.key.name,
+                      .feature = feature_of(*set),
+                      .pods = json::int_at(set->value, {"status", "replicas"}).value_or(0),
+                      .allocated = json::int_at(set->value, {"status", "slurmAllocated"}).value_or(0)});
     }
-    if (busy == 0) return;
-    std::string note = fmt::format(
-        "deleted while {} of its Slurm nodes run jobs (NodeSets: {}); these jobs end with their workers. NodeSets that "
-        "are deleted first let their jobs end",
-        busy, sets);
-    log::warning("a Controller with running jobs is deleted",
-                 {{"controller", controller.meta.key.str()}, {"nodes", busy}});
-    event(kKinds.front(), controller, kube::EventType::kWarning, "JobsAtRisk", "Delete", std::move(note));
+    if (sets.empty()) co_return;
+    std::optional<std::vector<slurm::Node>> nodes;
+    if (options.slurm_nodes) nodes = co_await options.slurm_nodes(key, stopping.get_token());
+    const std::optional<std::string> risk = jobs_at_risk(sets, nodes);
+    if (!risk) co_return;
+    log::warning("jobs are at risk", {{"controller", key.str()}, {"what", *risk}});
+    telling.event(kControllers, *controller, kube::EventType::kWarning, "JobsAtRisk", "Delete", *risk);
   }
 
   // --- one object --------------------------------------------------------------------------------------------------
@@ -223,7 +199,7 @@ struct Reconcilers::Impl {
     const ObjectPtr object = parts.caches.get(*kind.resource, name);
     if (!object) {
       watchers.forget(reader);
-      memory.erase(reader);
+      telling.forget(reader);
       co_return runtime::Result{};
     }
     // Its children go with it.
@@ -236,13 +212,13 @@ struct Reconcilers::Impl {
     co_await make_children(object, kind, reader, plan, failure, stop);
     std::optional<Duration> again;
     if (kind.resource == &kControllers) {
-      again = co_await mark_active(object, view, stop);
-      co_await replace_stale(object, kind, view, plan, stop);
+      again = co_await ctld_pods.mark_active(object, view, stop);
+      co_await ctld_pods.replace_stale(object, view, plan, stop);
     }
     watchers.finish(reader);
     if (stop.stop_requested()) co_return runtime::Result{};
-    tell(kind, *object, reader, plan);
-    if (kind.status) co_await write_status(object, kind, reader, plan, stop);
+    telling.tell(*kind.resource, *object, reader, plan);
+    if (kind.status) co_await telling.write_status(object, *kind.resource, reader, plan, stop);
     if (failure) std::rethrow_exception(failure);
     runtime::Result result;
     if (plan.wake) result.requeue_after = std::max<Duration>(*plan.wake - loop.wall(), 100ms);
@@ -268,11 +244,11 @@ struct Reconcilers::Impl {
       try {
         const Outcome outcome = co_await children.remove(*unwanted.resource, key, object->meta.uid.str(), stop);
         if (outcome == Outcome::kRemoved) {
-          event(kind, *object, kube::EventType::kNormal, "DeleteSucceeded", "Delete",
-                fmt::format("deleted {} {}", unwanted.resource->kind, unwanted.name));
+          telling.event(*kind.resource, *object, kube::EventType::kNormal, "DeleteSucceeded", "Delete",
+                        fmt::format("deleted {} {}", unwanted.resource->kind, unwanted.name));
         }
       } catch (const kube::Error& error) {
-        event(kind, *object, kube::EventType::kWarning, "DeleteFailed", "Delete", error.what());
+        telling.event(*kind.resource, *object, kube::EventType::kWarning, "DeleteFailed", "Delete", error.what());
         failure = std::current_exception();
       }
     }
@@ -283,8 +259,8 @@ struct Reconcilers::Impl {
     const std::string& what = child.resource->kind;
     switch (outcome) {
       case Outcome::kCreated:
-        event(kind, object, kube::EventType::kNormal, "CreateSucceeded", "Create",
-              fmt::format("created {} {}", what, key.name));
+        telling.event(*kind.resource, object, kube::EventType::kNormal, "CreateSucceeded", "Create",
+                      fmt::format("created {} {}", what, key.name));
         return;
       case Outcome::kForeign:
         plan.faults.push_back({"NameTaken", fmt::format("{} {} is there already and does not belong to this {}; delete "
@@ -313,8 +289,8 @@ struct Reconcilers::Impl {
     } else {
       plan.wait(sentence);
     }
-    event(kind, object, kube::EventType::kWarning, there ? "PatchFailed" : "CreateFailed", there ? "Patch" : "Create",
-          sentence);
+    telling.event(*kind.resource, object, kube::EventType::kWarning, there ? "PatchFailed" : "CreateFailed",
+                  there ? "Patch" : "Create", sentence);
   }
 
   Task<> make_host_keys(ObjectPtr object, const Kind& kind, Plan& plan, std::exception_ptr& failure,
@@ -339,141 +315,6 @@ struct Reconcilers::Impl {
       failure = std::current_exception();
     }
   }
-
-  // A slurmctld that never gets ready and is not as the StatefulSet says now: Kubernetes would wait for it for ever.
-  Task<> replace_stale(ObjectPtr object, const Kind& kind, CachedView& view, Plan& plan, std::stop_token stop) {
-    const std::string name = names::controller(object->meta.key.name);
-    const json::Value* set = view.find(kStatefulSets, name);
-    if (!set || !is_owned_by(*set, object->meta.uid.str())) co_return;
-    std::vector<const json::Value*> pods;
-    const std::int64_t count = json::int_at(*set, {"spec", "replicas"}).value_or(1);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const json::Value* pod = view.find(kube::resources::kPods, names::controller_pod(object->meta.key.name, i));
-      if (pod && is_owned_by(*pod, std::string(json::string_at(*set, {"metadata", "uid"})))) pods.push_back(pod);
-    }
-    const StalePlan stale = plan_stale_pod(*set, pods, loop.wall());
-    if (stale.wake) plan.wake = std::min(plan.wake.value_or(*stale.wake), *stale.wake);
-    if (!stale.remove) co_return;
-    require_turn();
-    try {
-      co_await parts.kube.remove(kube::resources::kPods, {object->meta.key.ns, stale.remove->name},
-                                 {.uid = Uid{stale.remove->uid}}, stop);
-      event(kind, *object, kube::EventType::kNormal, "DeleteSucceeded", "Delete",
-            fmt::format("deleted pod {}, which was not ready and not as it is wanted now", stale.remove->name));
-    } catch (const kube::NotFound&) {
-    } catch (const kube::Error& error) {
-      log::limited(log::Level::kWarning, 10s, "a slurmctld that is not ready cannot be replaced",
-                   {{"pod", stale.remove->name}, {"why", error}});
-      plan.wake = loop.wall() + 10s;
-    }
-  }
-
-  // The label by which the Service finds the slurmctld that serves. How soon to look again; nullopt: when woken.
-  Task<std::optional<Duration>> mark_active(ObjectPtr object, CachedView& view, std::stop_token stop) {
-    constexpr Duration kLookAgain = 10s;
-    constexpr Duration kLookAgainSoon = 2s;  // a backup serves, and gives back when its elder returns
-    std::optional<Controller> controller;
-    try {
-      controller = read_controller(object->value);
-    } catch (const BadObject&) {
-      co_return std::nullopt;
-    }
-    if (controller->external) co_return std::nullopt;
-    const std::int64_t count = replicas(*controller);
-    bool at_rest = false;
-    std::optional<std::vector<std::string>> answering;
-    if (count > 1 && options.answering) answering = co_await options.answering(object->meta.key, stop);
-    try {
-      std::vector<CtldPod> pods;
-      for (std::int64_t i = 0; i < count; ++i) {
-        const std::string name = names::controller_pod(controller->meta.name, i);
-        const json::Value* pod = view.find(kube::resources::kPods, name);
-        if (pod == nullptr) continue;
-        pods.push_back({name, std::string(json::string_at(*pod, {"metadata", "uid"})),
-                        json::string_at(*pod, {"metadata", "labels", names::kActive}) == "true"});
-        at_rest = at_rest || (i == 0 && pods.back().active);
-      }
-      for (const LabelChange& change : plan_active_label(*controller, pods, answering)) {
-        co_await label(object->meta.key.ns, change, stop);
-      }
-    } catch (const kube::Error& error) {
-      log::limited(log::Level::kWarning, 10s, "the slurmctld that serves cannot be labelled",
-                   {{"controller", object->meta.key.str()}, {"why", error}});
-      co_return kLookAgain;
-    }
-    if (count > 1) co_return at_rest ? kLookAgain : kLookAgainSoon;
-    co_return std::nullopt;
-  }
-
-  Task<> label(std::string ns, LabelChange change, std::stop_token stop) {
-    require_turn();
-    json::Object labels{{names::kActive, change.active ? json::Value("true") : json::Value(nullptr)}};
-    json::Value patch = json::Object{{"metadata", json::Object{{"uid", change.uid}, {"labels", std::move(labels)}}}};
-    try {
-      co_await parts.kube.patch(kube::resources::kPods, {std::move(ns), change.pod}, kube::PatchType::kMerge,
-                                std::move(patch), {}, {.field_manager = std::string(kFieldManager)}, stop);
-    } catch (const kube::NotFound&) {
-      co_return;  // it went meanwhile; its successor wakes us
-    } catch (const kube::Conflict&) {
-      co_return;  // another of its name
-    }
-    log::info(change.active ? "slurmctld serves" : "slurmctld no longer serves", {{"pod", change.pod}});
-  }
-
-  // --- what people see ---------------------------------------------------------------------------------------------
-
-  void event(const Kind& kind, const kube::DynamicObject& object, kube::EventType type, std::string_view reason,
-             std::string_view action, std::string note) {
-    parts.events.record({kind.resource->api_version(), kind.resource->kind, object.meta.key, object.meta.uid}, type,
-                        reason, action, std::move(note));
-  }
-
-  // What is new of it; what holds on is not told again.
-  void tell(const Kind& kind, const kube::DynamicObject& object, const std::string& reader, const Plan& plan) {
-    std::set<std::string> now;
-    std::set<std::string>& said = memory[reader].said;
-    const auto say = [&](const std::string& reason, const std::string& sentence) {
-      now.insert(reason + sentence);
-      if (!said.contains(reason + sentence)) event(kind, object, kube::EventType::kWarning, reason, "Sync", sentence);
-    };
-    for (const Fault& fault : plan.faults) {
-      // Those two were told when they happened.
-      if (fault.reason != "PatchFailed" && fault.reason != "CreateFailed") say("SyncFailed", fault.sentence);
-    }
-    for (const Wait& wait : plan.waits) {
-      if (!wait.event.empty()) say(wait.event, wait.sentence);
-    }
-    said = std::move(now);
-  }
-
-  Task<> write_status(ObjectPtr object, const Kind& kind, const std::string& reader, const Plan& plan,
-                      std::stop_token stop) {
-    const json::Value* cached = json::find(object->value, {"status"});
-    Memory& mine = memory[reader];
-    // The cache may not have seen our own last word yet.
-    const bool late = !mine.status_before.empty() && mine.status_before == object->meta.resource_version;
-    const json::Value old = late ? mine.status : (cached ? *cached : json::Value(json::Object()));
-    json::Object status = make_status(plan, object->meta.generation, old, loop.wall());
-    if (!status_differs(status, old)) co_return;
-    json::Value patch = json::Object{{"apiVersion", kind.resource->api_version()},
-                                     {"kind", kind.resource->kind},
-                                     {"metadata", json::Object{{"name", object->meta.key.name},
-                                                               {"namespace", object->meta.key.ns},
-                                                               {"uid", object->meta.uid.str()}}},
-                                     {"status", status}};
-    require_turn();
-    try {
-      co_await parts.kube.patch(*kind.resource, object->meta.key, kube::PatchType::kApply, std::move(patch), "status",
-                                {.field_manager = std::string(kFieldManager), .force = true}, stop);
-    } catch (const kube::NotFound&) {
-      co_return;
-    } catch (const kube::Conflict&) {
-      co_return;  // another object of its name; its own visit comes
-    }
-    Memory& again = memory[reader];
-    again.status_before = object->meta.resource_version;
-    again.status = std::move(status);
-  }
 };
 
 Reconcilers::Reconcilers(Parts parts, ReconcileOptions options)
@@ -483,6 +324,8 @@ void Reconcilers::start() {
   for (const auto& queue : impl_->queues) queue->start();
 }
 Task<> Reconcilers::stop() {
+  impl_->stopping.request_stop();
+  co_await impl_->gate.close();
   for (const auto& queue : impl_->queues) co_await queue->stop();
 }
 

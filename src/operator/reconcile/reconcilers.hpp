@@ -12,6 +12,7 @@
 #include "kube/events.hpp"
 #include "operator/reconcile/caches.hpp"
 #include "runtime/metrics.hpp"
+#include "slurm/types.hpp"
 
 namespace bascule::op::reconcile {
 
@@ -24,9 +25,13 @@ struct ReconcileOptions {
   std::size_t token_workers = 4;
   // Asked before every write; nullptr: always.
   std::function<bool()> may_act = nullptr;
-  // Host names of the slurmctlds of a Controller that answer; nullopt: not known. nullptr: never known.
+  // As CtldPods::Parts has them.
   std::function<Task<std::optional<std::vector<std::string>>>(NamespacedName controller, std::stop_token stop)>
       answering = nullptr;
+  std::function<Task<std::optional<bool>>(std::string url, std::stop_token stop)> serves = nullptr;
+  // All nodes that slurmctld has at this moment, within seconds; nullopt: not known. nullptr: never known.
+  std::function<Task<std::optional<std::vector<slurm::Node>>>(NamespacedName controller, std::stop_token stop)>
+      slurm_nodes = nullptr;
   // The six files of builders/ssh_keys.hpp. Takes a second or more of one processor, hence not done here.
   std::function<Task<std::map<std::string, std::string>>()> make_host_keys;
 };

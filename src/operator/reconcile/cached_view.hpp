@@ -1,0 +1,36 @@
+// What plans see: the caches, and a note of what was looked for.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "operator/reconcile/caches.hpp"
+#include "operator/reconcile/plan.hpp"
+#include "operator/reconcile/watchers.hpp"
+
+namespace bascule::op::reconcile {
+
+// Things as Watchers know them.
+std::string thing_of(const kube::Resource& resource, const NamespacedName& key);
+std::string node_sets_thing(const NamespacedName& controller);
+
+class CachedView final : public View {
+ public:
+  CachedView(const Caches& caches, Watchers& watchers, std::string reader, std::string ns)
+      : caches_(caches), watchers_(watchers), reader_(std::move(reader)), ns_(std::move(ns)) {}
+
+  const json::Value* find(const kube::Resource& resource, std::string_view name) override;
+  std::vector<const json::Value*> node_sets_of(std::string_view controller) override;
+
+ private:
+  const json::Value* keep(ObjectPtr object);
+
+  const Caches& caches_;
+  Watchers& watchers_;
+  std::string reader_;
+  std::string ns_;
+  std::vector<ObjectPtr> kept_;
+};
+
+}  // namespace bascule::op::reconcile

@@ -1,0 +1,24 @@
+// A Controller is deleted, and what runs under it is nobody's any longer: what is said of that. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "slurm/types.hpp"
+
+namespace bascule::op::reconcile {
+
+struct SetAtRisk {
+  std::string name;
+  std::string feature;         // that its Slurm nodes have, and no others
+  std::int64_t pods = 0;       // workers
+  std::int64_t allocated = 0;  // Slurm nodes with jobs when its status was written
+};
+
+// `nodes`: Slurm's, of this moment; nullopt: slurmctld did not answer. nullopt: no job is at risk.
+std::optional<std::string> jobs_at_risk(const std::vector<SetAtRisk>& sets,
+                                        const std::optional<std::vector<slurm::Node>>& nodes);
+
+}  // namespace bascule::op::reconcile
