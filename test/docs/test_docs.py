@@ -129,6 +129,29 @@ def test_the_readme_lists_the_pages():
         assert f"docs/{page.name}" in readme, page.name
 
 
+def operator_reasons():
+    """Reasons of conditions and events, as the operator's source spells them."""
+    found = set()
+    for room in ["reconcile", "nodeset"]:
+        for file in (ROOT / "src/operator" / room).glob("*.[ch]pp"):
+            if "test" in file.name or "sim_" in file.name:
+                continue
+            text = re.sub(r"\s+", " ", text_of(file))
+            for pattern in [r'faults\.push_back\(\{(.*?),', r'(?:kControllerMissing|kBadSpec|kEvent) = (.*?);', r'\bsay\((?:true, |false, )?("\w+")',
+                            r'\bevent\([^;"]*?("[A-Z]\w+"(?: : "\w+")?)', r'events\.push_back\( ?\{[\w ]+, ([^,]*),', r'\breason = ([^;,}]*)', r'degraded \? reason : (.*?),']:
+                for words in re.findall(pattern, text):
+                    found |= set(re.findall(r'"([A-Z][A-Za-z ]+)"', words))
+    return found - {"Sync"}  # an action
+
+
+def test_every_reason_of_the_operator_is_explained():
+    page = (ROOT / "docs/operator.md").read_text().split("## What the conditions say")[1].split("\n## ")[0]
+    explained = set(re.findall(r"`([A-Z][A-Za-z ]+)`", page)) - {"Degraded", "ReservationCreated"}
+    found = operator_reasons()
+    assert {"Ready", "Waiting", "AsExpected", "BadSpec", "NameTaken", "Expired", "ControllerMissing", "AsSpecified", "NotExists", "JobsAtRisk", "ScalingUp", "Scheduled Update"} <= found
+    assert explained == found
+
+
 WEAKNESSES = {"": [str(n) for n in range(1, 65)], "A": [f"A{n}" for n in range(1, 63)],
               "S": sorted([*(f"S{n}" for n in range(1, 48)), "S4b"], key=lambda s: (int(re.search(r"\d+", s)[0]), s))}
 

@@ -22,7 +22,7 @@ struct LabelChange {
   bool active = false;  // set it, or take it away
 };
 
-// Where slurmctld in this pod says whether it serves, from Slurm 25.11: a standby answers /readyz with an error, while
+// Where slurmctld in this pod says whether it serves: a standby answers /readyz with an error, while
 // Slurm's ping calls it up. nullopt: it has no address yet, or speaks no HTTP, by its probes.
 std::optional<std::string> ready_url(const Controller& controller, const json::Value& pod);
 
