@@ -6,6 +6,7 @@
 
 #include "base/text_table.hpp"
 #include "bridge/names.hpp"
+#include "json/text.hpp"
 #include "kube/condition.hpp"
 
 namespace bascule::bridge {
@@ -15,9 +16,7 @@ namespace {
 constexpr std::size_t kMaxEvents = 10;
 constexpr std::size_t kMostSearched = 1'000;
 
-std::string text_at(const json::Value& value, json::Path path) {
-  return std::string(json::string_at(value, path));
-}
+using json::text_at;
 
 const json::Value* scheduled_condition(const json::Value& pod) {
   return kube::find_condition(json::array_at(pod, {"status", "conditions"}), "PodScheduled");

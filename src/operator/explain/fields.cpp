@@ -4,9 +4,6 @@
 
 namespace bascule::op::explain {
 
-std::string text_at(const json::Value& value, json::Path path) {
-  return std::string(json::string_at(value, path));
-}
 std::optional<WallTime> time_at(const json::Value& value, json::Path path) {
   return parse_rfc3339(json::string_at(value, path));
 }

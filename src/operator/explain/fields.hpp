@@ -2,15 +2,14 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "base/time.hpp"
-#include "json/value.hpp"
+#include "json/text.hpp"
 
 namespace bascule::op::explain {
 
-std::string text_at(const json::Value& value, json::Path path);
+using json::text_at;
 std::optional<WallTime> time_at(const json::Value& value, json::Path path);
 // Of an object's status; nullptr: it has none of this type. Points into the object.
 const json::Value* condition_of(const json::Value& object, std::string_view type);

@@ -278,6 +278,12 @@ slurmctld: {image: "slurmctld:26.05"}
     for (Duration passed{}; passed < limit && !done(); passed += 250ms) pass(250ms);
     return done();
   }
+  // A new NodeSet, a process that starts with it, and all its pods; in DaemonSet mode they are `count`.
+  bool runs(const std::string& name, int replicas, std::string_view more = "{}", std::size_t count = 0) {
+    nodeset(name, replicas, more);
+    process.start();
+    return settles(name, count > 0 ? count : static_cast<std::size_t>(replicas));
+  }
   bool settles(const std::string& nodeset, std::size_t count, Duration limit = 3min) {
     return until(
         [&] {
