@@ -178,7 +178,7 @@ struct NodeSetDriver::Impl {
     try {
       views.read(object, now);
     } catch (const BadObject& error) {
-      Views::read_bad(object, error.what(), now);
+      views.read_bad(object, error.what(), now);
       return;
     }
     State& state = now.state;
@@ -201,12 +201,20 @@ struct NodeSetDriver::Impl {
       const NamespacedName key = Views::controller_of(*now.object);
       state.controller = Presence::kUnknown;
       now.sure = false;
-      try {
-        (void)co_await parts.kube.get(kControllers, key, {}, stop);
-      } catch (const kube::NotFound&) {
+      const auto gone = [&] {
         state.controller = Presence::kGone;
         now.sure = true;
         now.reason = kControllerMissing;
+        now.planable |= state.spec.deleted.has_value();
+      };
+      try {
+        (void)co_await parts.kube.get(kControllers, key, {}, stop);
+      } catch (const kube::NotFound&) {
+        gone();
+      } catch (const kube::NotServed& error) {
+        // Its kind is gone too: the watch saw it go, or it never was.
+        if (state.spec.deleted) gone();
+        log::limited(log::Level::kWarning, 60s, "Controller not read", {{"controller", key}, {"why", error}});
       } catch (const kube::Error& error) {
         log::limited(log::Level::kWarning, 60s, "Controller not read", {{"controller", key}, {"why", error}});
       }

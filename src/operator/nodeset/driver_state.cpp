@@ -169,7 +169,7 @@ void Views::daemon_sets(const Use& use) const {
 
 // --- the state of one ------------------------------------------------------------------------------------------------
 
-void Views::read_bad(const ObjectPtr& nodeset, std::string fault, Reading& to) {
+void Views::read_bad(const ObjectPtr& nodeset, std::string fault, Reading& to) const {
   to.object = nodeset;
   to.planable = false;
   to.trouble = std::move(fault);
@@ -181,6 +181,17 @@ void Views::read_bad(const ObjectPtr& nodeset, std::string fault, Reading& to) {
   to.state.spec.uid = nodeset->meta.uid;
   to.state.spec.generation = nodeset->meta.generation;
   to.state.spec.deleted = nodeset->meta.deleted;
+  if (!nodeset->meta.deleted) return;
+  // It goes with its Controller all the same.
+  to.set.meta.ns = nodeset->meta.key.ns;
+  to.set.meta.name = nodeset->meta.key.name;
+  to.set.meta.uid = nodeset->meta.uid.str();
+  for (const auto& finalizer : nodeset->meta.finalizers) {
+    to.set.meta.finalizers.emplace_back(finalizer);
+    if (finalizer == names::kDrainFinalizer) to.state.spec.has_drain_finalizer = true;
+    if (finalizer == names::kReservationFinalizer) to.state.spec.has_reservation_finalizer = true;
+  }
+  if (!parts_.controllers.get(controller_of(*nodeset))) to.state.controller = Presence::kGone;
 }
 
 void Views::read(const ObjectPtr& nodeset, Reading& to) {

@@ -56,7 +56,7 @@ class Views final {
   // Throws BadObject.
   void read(const ObjectPtr& nodeset, Reading& to);
   // Of a NodeSet that cannot be read: enough to say so in its status.
-  static void read_bad(const ObjectPtr& nodeset, std::string fault, Reading& to);
+  void read_bad(const ObjectPtr& nodeset, std::string fault, Reading& to) const;
   // Keys of NodeSets that exist, to `use`.
   using Use = std::function<void(const NamespacedName& nodeset)>;
   void sets_of(const WorkerPod& pod, const Use& use) const;

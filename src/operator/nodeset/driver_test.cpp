@@ -116,6 +116,57 @@ TEST(NodeSetDriverTest, ADeletedNodeSetDrainsAndGoes) {
   EXPECT_EQ(world.slurm.model().node("foo-0"), nullptr);
 }
 
+TEST(NodeSetDriverTest, ADeletedNodeSetWithABadAnnotationGoesAllTheSame) {
+  DriverWorld world;
+  world.nodeset("foo", 2);
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 2));
+  const JobId job = world.job_on("foo-0", 3min);
+  world.pass(15s);
+  world.patch_nodeset("foo", "{metadata: {annotations: {nodeset.slinky.slurm.net/drain-limit: soon}}}");
+  world.pass(2s);
+  world.api.remove(kNodeSets, {"slurm", "foo"});
+  world.pass(1min);
+  EXPECT_TRUE(world.is_running(job));
+  ASSERT_TRUE(world.until([&] { return !world.api.get(kNodeSets, {"slurm", "foo"}); }, 10min)) << world.events();
+  EXPECT_THAT(world.killed_jobs, IsEmpty());
+}
+
+TEST(NodeSetDriverTest, ADeletedNodeSetThatCannotBeReadGoesWithItsController) {
+  DriverWorld world;
+  world.nodeset("foo", 1);
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 1));
+  world.patch_nodeset("foo", "{spec: {scalingMode: Perhaps}}");
+  world.pass(2s);
+  world.api.remove(kNodeSets, {"slurm", "foo"});
+  world.pass(15min, 1s);
+  ASSERT_TRUE(world.api.get(kNodeSets, {"slurm", "foo"})) << "its pods may have jobs";
+  world.api.remove(kControllers, {"slurm", "slurm"});
+  EXPECT_TRUE(world.until([&] { return !world.api.get(kNodeSets, {"slurm", "foo"}); }, 1min)) << world.events();
+}
+
+TEST(NodeSetDriverTest, ADeletedNodeSetGoesWhenControllersAreNoLongerServed) {
+  DriverWorld world;
+  world.nodeset("foo", 1);
+  world.process.start();
+  ASSERT_TRUE(world.settles("foo", 1));
+  bool served = true;
+  world.api.set_faults([&](const testing::ApiCall& call) {
+    testing::ApiFault fault;
+    if (!served && call.resource == "controllers") fault = {.kind = testing::ApiFault::Kind::kStatus, .code = 404};
+    return fault;
+  });
+  served = false;
+  const JobId job = world.job_on("foo-0", 1h);
+  world.pass(15s);
+  world.api.remove(kNodeSets, {"slurm", "foo"});
+  world.pass(1min);
+  EXPECT_TRUE(world.is_running(job)) << "the Controller was seen, and its end was not";
+  world.api.remove(kControllers, {"slurm", "slurm"});
+  EXPECT_TRUE(world.until([&] { return !world.api.get(kNodeSets, {"slurm", "foo"}); }, 2min)) << world.events();
+}
+
 TEST(NodeSetDriverTest, DaemonSetModeFollowsTheNodes) {
   DriverWorld world(3);
   ASSERT_TRUE(world.runs("foo", 1, "{scalingMode: DaemonSet}", 3)) << world.events();

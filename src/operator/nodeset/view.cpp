@@ -235,7 +235,9 @@ Spec view_spec(const NodeSet& set, std::vector<std::string> propagated_condition
   const auto limit = set.meta.annotations.find(std::string(names::kDrainLimit));
   if (limit != set.meta.annotations.end()) {
     spec.drain_limit = parse_duration(limit->second);
-    if (!spec.drain_limit || *spec.drain_limit < Duration{}) {
+    if (spec.drain_limit && *spec.drain_limit < Duration{}) spec.drain_limit.reset();
+    // Nobody mends one that is deleted: it waits for its jobs without a limit.
+    if (!spec.drain_limit && !spec.deleted) {
       const std::string object = fmt::format("NodeSet {}/{}", spec.ns, spec.name);
       const std::string field = fmt::format("metadata.annotations[{}]", names::kDrainLimit);
       throw BadObject(object, field,
