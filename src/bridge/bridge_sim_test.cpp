@@ -108,6 +108,13 @@ TEST(BridgeSim, SilenceOfSlurmPasses) {
   EXPECT_TRUE(w.run(2min));
 }
 
+void add_endless_pod(World& w, const std::string& name) {
+  w.api.create(r::kPods, testing::make_pod({.name = name,
+                                            .ns = "slurm-bridge",
+                                            .scheduler = "slurm-bridge-scheduler",
+                                            .annotations = {{"fake/run-for", "forever"}}}));
+}
+
 // W54: whoever loses a pod reads why.
 TEST(BridgeSim, ScancelRemovesTheRunningPod) {
   World w(3, 1);
@@ -130,23 +137,39 @@ TEST(BridgeSim, ScancelRemovesTheRunningPod) {
   EXPECT_THAT(told, ::testing::HasSubstr("Slurm job 1 is CANCELLED; the pod is deleted"));
 }
 
-// A controller that has lost its state, or does not answer, stops nobody's pods.
+// A controller that has lost its state, or does not answer, stops nobody's pods: that its jobs had higher ids once
+// proves nothing.
 TEST(BridgeSim, LostSlurmStateKillsNoPod) {
-  World w(4, 1);
+  World w(4, 3);
   w.scheduler.start();
   w.pod_sync.start();
-  w.api.create(r::kPods, testing::make_pod({.name = "p",
-                                            .ns = "slurm-bridge",
-                                            .scheduler = "slurm-bridge-scheduler",
-                                            .annotations = {{"fake/run-for", "forever"}}}));
+  for (const char* name : {"p", "q", "r"}) add_endless_pod(w, name);
   w.loop.advance(10s);
+  ASSERT_EQ(w.pods_on_nodes().size(), 3u);
   w.slurm.stop_controller();
   w.loop.advance(2min);
-  EXPECT_TRUE(w.api.get(r::kPods, {"slurm-bridge", "p"}));
+  EXPECT_EQ(w.pods_on_nodes().size(), 3u);
   w.slurm.model().lose_state(w.slurm.now(), true, true);
   w.slurm.start_controller();
   w.loop.advance(10min);
-  EXPECT_TRUE(w.api.get(r::kPods, {"slurm-bridge", "p"}));
+  EXPECT_EQ(w.pods_on_nodes().size(), 3u);
+}
+
+// The job has ended and was forgotten while nobody looked: Slurm gives its node to others.
+TEST(BridgeSim, AJobForgottenMeanwhileEndsItsPod) {
+  World w(4, 2);
+  w.scheduler.start();
+  w.pod_sync.start();
+  for (const char* name : {"p", "q"}) add_endless_pod(w, name);
+  w.loop.advance(10s);
+  ASSERT_EQ(w.pods_on_nodes().size(), 2u);
+  w.pod_sync.kill();
+  ASSERT_TRUE(w.slurm.model().cancel(w.slurm.now(), JobId{1}));
+  w.loop.advance(20min);
+  ASSERT_EQ(w.slurm.model().job(JobId{1}), nullptr);
+  w.pod_sync.start();
+  w.loop.advance(2min);
+  EXPECT_EQ(w.pods_on_nodes().size(), 1u);
 }
 
 // W52: a deleted pod that was not bound goes as soon as its job is cancelled.

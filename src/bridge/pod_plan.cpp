@@ -16,6 +16,8 @@ using namespace std::chrono_literals;
 constexpr Duration kUnknownHolds = 60s;
 // How long a watch may take to show what was written, before it is written again.
 constexpr Duration kSeenWithin = 10s;
+// How often a bound pod is looked at whose job is not known.
+constexpr Duration kLook = 30s;
 
 // The scheduler may still need the job for it.
 bool needs_job(const kube::Pod& pod) {
@@ -53,7 +55,8 @@ class PodPlanner final {
     const JobId id = label_of(*pod);
     if (!id) return without_label(pod);
     const auto it = view_.labelled.find(id);
-    if (it == view_.labelled.end() || it->second.knowledge == slurm::Knowledge::kUnknown) return;
+    // What becomes known of a job that is not listed is no change of any job: nothing else wakes the pod.
+    if (it == view_.labelled.end() || it->second.knowledge == slurm::Knowledge::kUnknown) return wake_at(now_ + kLook);
     if (it->second.knowledge == slurm::Knowledge::kGone) return with_lost_job(pod, id);
     const slurm::Job& job = *it->second.job;
     if (!stands_for(job, *pod)) return with_lost_job(pod, id);
@@ -128,6 +131,7 @@ class PodPlanner final {
     if (view_.highest > id && it->second.knowledge == slurm::Knowledge::kGone) {
       plan_.deletes.push_back({pod, id, "Slurm job " + id.str() + " has ended and is no longer listed"});
     } else {
+      wake_at(now_ + kLook);
       plan_.warnings.push_back(
           {pod, "SlurmJobUnknown",
            "Slurm does not know job " + id.str() + ", which holds this pod's node; the pod is left running"});

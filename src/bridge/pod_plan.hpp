@@ -35,7 +35,7 @@ struct PodSyncView {
     std::shared_ptr<const slurm::Job> job;
   };
   std::map<JobId, Labelled> labelled;
-  JobId highest;        // the highest job id Slurm lists: what is above a lost id proves that its state was not lost
+  JobId highest;  // the highest job id Slurm lists now: what is above a lost id proves that its state was not lost
   bool synced = false;  // job table in
   WallTime wall{};
   std::vector<ClaimPtr> device_claims = {};  // ours, of these pods

@@ -76,8 +76,8 @@ struct PodSync::Impl {
   }
 
   PodSyncView view_of(const Uid& unit) const {
-    PodSyncView view{unit, index.pods(unit),    index.jobs(unit, parts.mirror),
-                     {},   index.highest_job(), parts.mirror.synced()};
+    PodSyncView view{unit, index.pods(unit),       index.jobs(unit, parts.mirror),
+                     {},   parts.mirror.highest(), parts.mirror.synced()};
     view.wall = loop.wall();
     for (const PodPtr& pod : view.pods) {
       if (parts.devices != nullptr) {

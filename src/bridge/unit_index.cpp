@@ -37,7 +37,6 @@ void UnitIndex::on_pod(const PodPtr& before, const PodPtr& after) {
 void UnitIndex::on_job(const slurm::ClusterMirror::JobChange& change) {
   const auto& any = change.after ? change.after : change.before;
   const JobId id = any->id;
-  highest_ = std::max(highest_, id);
   // A record may change (an update rewrites it); an ended job's comment stays.
   // Jobs of old Slurm versions bear no flag: there the record alone is the proof, which only administrators may write.
   if (change.after) {

@@ -37,7 +37,6 @@ class UnitIndex final {
   std::optional<JobView> inheritance(const kube::Pod& pod, const FindJob& find, const std::set<JobId>& taken) const;
   // The record of a job of ours, else nullptr.
   const JobRecord* record(JobId job) const;
-  JobId highest_job() const noexcept { return highest_; }  // ever seen, anybody's
   std::vector<Uid> all() const;
 
  private:
@@ -56,7 +55,6 @@ class UnitIndex final {
   std::unordered_map<Uid, std::set<JobId>> by_owner_;  // jobs of single pods that have a controller
   std::unordered_map<JobId, JobRecord> legacy_;        // whose they are only a pod's label can tell
   std::unordered_map<JobId, std::set<Uid>> labelled_;  // units whose pods name this job
-  JobId highest_;
 };
 
 }  // namespace bascule::bridge

@@ -168,6 +168,9 @@ TimePoint ClusterMirror::confirmed_at(JobId id) const noexcept {
 Knowledge ClusterMirror::knowledge(JobId id) const noexcept {
   return impl_->core.knowledge(id);
 }
+JobId ClusterMirror::highest() const noexcept {
+  return impl_->core.highest();
+}
 std::shared_ptr<const Job> ClusterMirror::job(JobId id) const noexcept {
   return impl_->core.jobs().find(id);
 }

@@ -79,6 +79,9 @@ class ClusterMirror final {
   // When the state of this job was last confirmed by any answer.
   TimePoint confirmed_at(JobId id) const noexcept;
   Knowledge knowledge(JobId id) const noexcept;
+  // The highest id that slurmctld lists now, by its last tables that count, not one that it listed once: that may be of
+  // a state it has lost. 0: not known.
+  JobId highest() const noexcept;
   std::shared_ptr<const Job> job(JobId id) const noexcept;
   std::shared_ptr<const Node> node(const std::string& name) const noexcept;
   bool nodes_synced() const noexcept;

@@ -481,4 +481,8 @@ Knowledge MirrorCore::knowledge(JobId id) const noexcept {
   return below && counted_tables_ >= kTables ? Knowledge::kGone : Knowledge::kUnknown;
 }
 
+JobId MirrorCore::highest() const noexcept {
+  return counted_tables_ >= kTables ? JobId{std::min(highest_, highest_before_)} : JobId{};
+}
+
 }  // namespace bascule::slurm

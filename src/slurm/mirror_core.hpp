@@ -76,6 +76,7 @@ class MirrorCore final {
   const JobTable& jobs() const noexcept { return jobs_; }
   const NodeTable& nodes() const noexcept { return nodes_; }
   Knowledge knowledge(JobId id) const noexcept;
+  JobId highest() const noexcept;
   bool synced() const noexcept { return synced_; }
   bool nodes_synced() const noexcept { return nodes_synced_; }
   bool reachable() const noexcept { return reachable_; }
