@@ -1,5 +1,7 @@
 #include "bridge/simulate_state.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -34,7 +36,7 @@ void check_keys(const json::Object& object, std::span<const std::string_view> kn
     if (std::ranges::find(known, name) != known.end()) continue;
     std::string expected;
     for (const std::string_view word : known) expected.append(expected.empty() ? "" : ", ").append(word);
-    throw StateFault(place + "unknown key " + in_quotes(name) + "; expected are " + expected);
+    throw StateFault(fmt::format("{}unknown key {}; expected are {}", place, in_quotes(name), expected));
   }
 }
 
