@@ -91,7 +91,8 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
     co_return runtime::Result{};
   }
   const auto first = std::ranges::find_if(view.pods, [](const PodPtr& pod) { return wants_node(*pod); });
-  if (first != view.pods.end()) {
+  const bool waits = first != view.pods.end();
+  if (waits) {
     Owners::Found root = co_await owners.root_of(*first, stop);
     if (std::holds_alternative<Root>(root)) {
       view.root = std::move(std::get<Root>(root));
@@ -102,7 +103,7 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
   }
   view.jobs = index->jobs(unit, mirror);
   view.labelled = labelled(view);
-  if (first != view.pods.end() && view.pods.size() == 1 && view.jobs.empty()) {
+  if (waits && view.pods.size() == 1 && view.jobs.empty()) {
     const auto find = [this](JobId id) { return std::pair(mirror.job(id), mirror.confirmed_at(id)); };
     view.inherits = index->inheritance(*view.pods.front(), find, handed_on);
   }
