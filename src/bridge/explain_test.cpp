@@ -1,4 +1,5 @@
 // Explanations against the fake API server: what a user reads who asks why.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -161,7 +162,7 @@ TEST_F(ExplainClaims, EveryClaimThatIsNotReadySaysWhatTheAdministratorCanDo) {
     const std::string name = "p-" + std::to_string(++number);
     add_asking(name, {.job = "17", .reason = "ClaimNotReady", .message = begin + problem});
     const Explanation e = explain(name);
-    EXPECT_EQ(e.verdict, "The pod waits: " + begin + problem + ".");
+    EXPECT_EQ(e.verdict, fmt::format("The pod waits: {}{}.", begin, problem));
     EXPECT_THAT(e.next, HasSubstr(remedy)) << problem;
     EXPECT_THAT(e.next, Not(HasSubstr("as soon as Slurm job 17 runs"))) << problem;
   }

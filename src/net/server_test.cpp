@@ -1,5 +1,6 @@
 #include "net/server.hpp"
 
+#include <fmt/format.h>
 #include <sys/un.h>
 
 #include <fstream>

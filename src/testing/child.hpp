@@ -45,9 +45,7 @@ inline std::string text_of(const std::string& path) {
 // A process whose output goes to a file; ended with this.
 class Child final {
  public:
-  Child(std::string output, const std::function<int()>& body) : output_(std::move(output)) {
-    std::ofstream(output_, std::ios::trunc).flush();
-    pid_ = fork();
+  Child(std::string output, const std::function<int()>& body) : output_(std::move(output)), pid_(begin(output_)) {
     if (pid_ != 0) return;
     const int file = open(output_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
     dup2(file, 1);
@@ -86,15 +84,20 @@ class Child final {
   }
 
  private:
+  static pid_t begin(const std::string& output) {
+    std::ofstream(output, std::ios::trunc).flush();
+    return fork();
+  }
+
   std::string output_;
-  pid_t pid_ = -1;
+  pid_t pid_;
 };
 
 // Bodies of children: another program, or `work` until SIGTERM.
-inline int exec(const std::vector<std::string>& words) {
+inline int exec(std::vector<std::string> words) {
   signal(SIGPIPE, SIG_DFL);
   std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   execv(arguments[0], arguments.data());
   return 127;
