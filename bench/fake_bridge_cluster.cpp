@@ -9,8 +9,6 @@
 //   GET /bench/jobs?NUMBER  makes so many Jobs of one pod
 #include <fmt/format.h>
 
-#include <charconv>
-#include <cstdio>
 #include <iostream>
 #include <string_view>
 
@@ -25,12 +23,6 @@ namespace {
 
 using namespace std::chrono_literals;
 namespace r = kube::resources;
-
-int number(std::string_view text) {
-  int out = 0;
-  std::from_chars(text.data(), text.data() + text.size(), out);
-  return out;
-}
 
 class World final {
  public:
@@ -60,7 +52,7 @@ class World final {
     const net::Target target = net::parse_target(request.target);
     if (target.path == "/bench/state") co_return testing::json_response(200, state());
     if (target.path == "/bench/jobs") {
-      make_jobs(number(request.target.substr(request.target.find('?') + 1)));
+      make_jobs(bench::number(request.target.substr(request.target.find('?') + 1)));
       co_return testing::json_response(200, "{}");
     }
     co_return co_await api_.handler()(request, std::move(stop));
@@ -97,17 +89,9 @@ class World final {
   int made_ = 0;
 };
 
-int run(const std::string& kubeconfig, int nodes) {
+[[noreturn]] void run(const std::string& kubeconfig, int nodes) {
   net::IoLoop loop;
-  // Its clocks run to the end of the process.
-  World& world = *new World(loop, nodes);
-  const auto slurm = net::serve(loop, {.address = "127.0.0.1"}, world.slurm());
-  const auto api = bench::serve_api(
-      loop, kubeconfig, 0, false,
-      [&world](const net::ServerRequest& request, std::stop_token stop) { return world.serve(request, stop); });
-  std::cout << "ready " << slurm->port() << std::endl;
-  bench::run_until_terminated(loop, *api);
-  std::_Exit(0);
+  bench::serve_cluster(loop, kubeconfig, *new World(loop, nodes));
 }
 
 }  // namespace
@@ -119,11 +103,11 @@ int main(int argc, char** argv) {
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string_view flag = argv[i];
     if (flag == "--kubeconfig") kubeconfig = argv[i + 1];
-    if (flag == "--nodes") nodes = bascule::number(argv[i + 1]);
+    if (flag == "--nodes") nodes = bascule::bench::number(argv[i + 1]);
   }
   if (kubeconfig.empty() || nodes <= 0) {
     std::cerr << "usage: fake_bridge_cluster --kubeconfig FILE --nodes N\n";
     return 2;
   }
-  return bascule::run(kubeconfig, nodes);
+  bascule::run(kubeconfig, nodes);
 }

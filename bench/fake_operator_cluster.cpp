@@ -10,8 +10,6 @@
 //   GET /bench/change  asks for one pod more of one NodeSet, and answers when the pod is there: us
 #include <fmt/format.h>
 
-#include <charconv>
-#include <cstdio>
 #include <iostream>
 #include <string_view>
 #include <vector>
@@ -179,17 +177,9 @@ class World final {
   int changes_ = 0;
 };
 
-int run(const Flags& flags) {
+[[noreturn]] void run(const Flags& flags) {
   net::IoLoop loop;
-  // Its clocks run to the end of the process.
-  World& world = *new World(loop, flags);
-  const auto slurm = net::serve(loop, {.address = "127.0.0.1"}, world.slurm());
-  const auto api = bench::serve_api(
-      loop, flags.kubeconfig, 0, false,
-      [&world](const net::ServerRequest& request, std::stop_token stop) { return world.serve(request, stop); });
-  std::cout << "ready " << slurm->port() << std::endl;
-  bench::run_until_terminated(loop, *api);
-  std::_Exit(0);
+  bench::serve_cluster(loop, flags.kubeconfig, *new World(loop, flags));
 }
 
 }  // namespace
@@ -197,20 +187,15 @@ int run(const Flags& flags) {
 
 int main(int argc, char** argv) {
   bascule::Flags flags;
-  const auto number = [](std::string_view text) {
-    int out = 0;
-    std::from_chars(text.data(), text.data() + text.size(), out);
-    return out;
-  };
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string_view flag = argv[i];
     if (flag == "--kubeconfig") flags.kubeconfig = argv[i + 1];
-    if (flag == "--sets") flags.sets = number(argv[i + 1]);
-    if (flag == "--each") flags.each = number(argv[i + 1]);
+    if (flag == "--sets") flags.sets = bascule::bench::number(argv[i + 1]);
+    if (flag == "--each") flags.each = bascule::bench::number(argv[i + 1]);
   }
   if (flags.kubeconfig.empty() || flags.sets <= 0 || flags.each <= 0) {
     std::cerr << "usage: fake_operator_cluster --kubeconfig FILE --sets N --each M\n";
     return 2;
   }
-  return bascule::run(flags);
+  bascule::run(flags);
 }

@@ -4,9 +4,13 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <cstdlib>
 #include <fstream>
+#include <iostream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/async.hpp"
@@ -46,6 +50,26 @@ inline void run_until_terminated(net::IoLoop& loop, net::Server& server) {
     }(server, loop));
   });
   loop.run();
+}
+
+// A whole cluster of fakes: `world` serves the API by serve(), and slurmrestd by slurm(), whose port is said. Its
+// clocks run to the end of the process, so it is never destroyed.
+template <class World>
+[[noreturn]] void serve_cluster(net::IoLoop& loop, const std::string& kubeconfig, World& world) {
+  const auto slurm = net::serve(loop, {.address = "127.0.0.1"}, world.slurm());
+  const auto api = serve_api(
+      loop, kubeconfig, 0, false,
+      [&world](const net::ServerRequest& request, std::stop_token stop) { return world.serve(request, stop); });
+  std::cout << "ready " << slurm->port() << std::endl;
+  run_until_terminated(loop, *api);
+  std::_Exit(0);
+}
+
+// 0 for what is none.
+inline int number(std::string_view text) {
+  int out = 0;
+  std::from_chars(text.data(), text.data() + text.size(), out);
+  return out;
 }
 
 }  // namespace bascule::bench

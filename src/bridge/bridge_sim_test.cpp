@@ -121,11 +121,7 @@ TEST(BridgeSim, ScancelRemovesTheRunningPod) {
   w.scheduler.start();
   w.loop.advance(1ms);  // names of events are made of the time of the start
   w.pod_sync.start();
-  json::Value pod = testing::make_pod({.name = "p",
-                                       .ns = "slurm-bridge",
-                                       .scheduler = "slurm-bridge-scheduler",
-                                       .annotations = {{"fake/run-for", "forever"}}});
-  w.api.create(r::kPods, pod);
+  add_endless_pod(w, "p");
   w.loop.advance(10s);
   ASSERT_EQ(json::string_at(*w.api.get(r::kPods, {"slurm-bridge", "p"}), {"spec", "nodeName"}), "n1");
   ASSERT_TRUE(w.slurm.model().cancel(w.slurm.now(), JobId{1}));
