@@ -118,9 +118,7 @@ TEST(NodeSetDriverTest, ADeletedNodeSetDrainsAndGoes) {
 
 TEST(NodeSetDriverTest, ADeletedNodeSetWithABadAnnotationGoesAllTheSame) {
   DriverWorld world;
-  world.nodeset("foo", 2);
-  world.process.start();
-  ASSERT_TRUE(world.settles("foo", 2));
+  ASSERT_TRUE(world.runs("foo", 2)) << world.events();
   const JobId job = world.job_on("foo-0", 3min);
   world.pass(15s);
   world.patch_nodeset("foo", "{metadata: {annotations: {nodeset.slinky.slurm.net/drain-limit: soon}}}");
@@ -134,9 +132,7 @@ TEST(NodeSetDriverTest, ADeletedNodeSetWithABadAnnotationGoesAllTheSame) {
 
 TEST(NodeSetDriverTest, ADeletedNodeSetThatCannotBeReadGoesWithItsController) {
   DriverWorld world;
-  world.nodeset("foo", 1);
-  world.process.start();
-  ASSERT_TRUE(world.settles("foo", 1));
+  ASSERT_TRUE(world.runs("foo", 1)) << world.events();
   world.patch_nodeset("foo", "{spec: {scalingMode: Perhaps}}");
   world.pass(2s);
   world.api.remove(kNodeSets, {"slurm", "foo"});
@@ -148,9 +144,7 @@ TEST(NodeSetDriverTest, ADeletedNodeSetThatCannotBeReadGoesWithItsController) {
 
 TEST(NodeSetDriverTest, ADeletedNodeSetGoesWhenControllersAreNoLongerServed) {
   DriverWorld world;
-  world.nodeset("foo", 1);
-  world.process.start();
-  ASSERT_TRUE(world.settles("foo", 1));
+  ASSERT_TRUE(world.runs("foo", 1)) << world.events();
   bool served = true;
   world.api.set_faults([&](const testing::ApiCall& call) {
     testing::ApiFault fault;
