@@ -6,8 +6,9 @@ set -euo pipefail
 
 mkdir -p /run/slurm
 chown 401:401 /run/slurm
+# By its path: to reconfigure it executes itself anew, and looks for no name.
 # shellcheck disable=SC2086
-keep sackd setpriv --reuid 401 --regid 401 --clear-groups sackd -D ${SACKD_OPTIONS:-}
+keep sackd setpriv --reuid 401 --regid 401 --clear-groups /usr/sbin/sackd -D ${SACKD_OPTIONS:-}
 keep_sssd
 prepare_sshd
 # shellcheck disable=SC2086
