@@ -40,6 +40,43 @@ TEST(BridgeSim, AtRestNothingIsWrittenAndSlurmIsAskedLittle) {
   EXPECT_THAT(json::dump(pod), ::testing::ContainsRegex("is PENDING .(Resources|Priority).")) << "Slurm's own word";
 }
 
+// W23: where the job runs is asked once, whether it has ended once; other users' jobs cost no question of their own.
+TEST(BridgeSim, AJobCostsTwoQuestionsAndTheJobsOfOthersNone) {
+  World w(2, 4, 1min);
+  w.scheduler.start();
+  w.pod_sync.start();
+  w.loop.advance(30s);
+  w.slurm.forget_calls();
+  w.add_job("one", 1);
+  EXPECT_TRUE(w.run(90s));
+  w.loop.advance(1s);
+  EXPECT_EQ(w.live_jobs(), 0u);
+  const std::size_t questions = w.slurm.calls("GET job");
+  EXPECT_LE(questions, 2u);
+  for (std::uint32_t id = 2; id < 12; ++id) {
+    w.hold_nodes(1);
+    w.loop.advance(7s);
+    ASSERT_TRUE(w.slurm.model().cancel(w.slurm.now(), JobId{id}));
+    w.loop.advance(7s);
+  }
+  EXPECT_EQ(w.slurm.calls("GET job"), questions);
+}
+
+// The controllers have not heard of the job yet when its pod is over.
+TEST(BridgeSim, AShortJobIsGivenBackAtOnce) {
+  World w(2, 1, 500ms);
+  w.scheduler.start();
+  w.pod_sync.start();
+  w.loop.advance(10s + 1ms);
+  for (int i = 0; i < 5; ++i) {
+    w.add_job("short" + std::to_string(i), 1);
+    ASSERT_TRUE(w.run(10s));
+    w.loop.advance(500ms);
+    EXPECT_EQ(w.live_jobs(), 0u) << i;
+    w.loop.advance(3s);
+  }
+}
+
 // W11, W25: a start is noticed by the mirror and wakes the pod at once, also after a long wait.
 TEST(BridgeSim, AnAllocationMadeMeanwhileIsUsedAtOnce) {
   World w(12, 1);

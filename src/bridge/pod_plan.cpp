@@ -208,6 +208,7 @@ class PodPlanner final {
     // A job that is ours by record is cancelled first. One that is not known is waited for, but not for ever: should it
     // come back, its record still says whose it is, and it is cancelled then.
     if (unknown && !long_gone) {
+      plan_.asks.push_back(id);
       return wake_at(now_ + 5s);
     }
     plan_.releases.push_back(pod);

@@ -58,6 +58,7 @@ struct PodSyncPlan {
     JobId job;
     JobRecord record;  // to replace the one slurm-bridge wrote, so that the job is ours whatever becomes of its pods
   };
+  std::vector<JobId> asks;  // that pods which are over wait for and Slurm's last table did not have yet
   std::vector<Delete> deletes;
   std::vector<Adopt> adopts;
   std::map<JobId, std::vector<PodPtr>> pins;  // jobs to be asked about once more, then held to the nodes of these pods

@@ -35,6 +35,12 @@ json::Object disruption_patch(const PodSyncPlan::Delete& one, WallTime now) {
   return {{"status", json::Object{{"conditions", json::Array{std::move(condition)}}}}};
 }
 
+// For the first time: one that was requeued has its restarts to tell.
+bool starts(const slurm::Job* known, const slurm::JobStates& now) {
+  const bool waited = known == nullptr || (known->states.base == slurm::JobState::kPending && !requeued(*known));
+  return waited && now == slurm::JobStates{slurm::JobState::kRunning};
+}
+
 }  // namespace
 
 struct PodSync::Impl {
@@ -52,6 +58,10 @@ struct PodSync::Impl {
     parts.mirror.on_job([this](const slurm::ClusterMirror::JobChange& change) {
       index.on_job(change);
       if (!was_synced && parts.mirror.synced()) all_again();
+    });
+    // Starts are the scheduler's. What a job of ours has become matters as long as a pod holds its node.
+    parts.mirror.set_wants_detail([this](JobId id, const slurm::Job* known, const slurm::JobStates& now) {
+      return !starts(known, now) && index.any_pod(id, holds_node);
     });
     parts.mirror.on_health([this](bool) { all_again(); });
     if (parts.devices == nullptr) return;
@@ -99,6 +109,7 @@ struct PodSync::Impl {
       parts.events.record(reference_to(*warning.pod), kube::EventType::kWarning, warning.reason, "Watching",
                           warning.note);
     }
+    for (const JobId job : plan.asks) parts.mirror.want(job);
     for (const PodSyncPlan::Delete& one : plan.deletes) co_await remove_pod(one, stop);
     for (const PodSyncPlan::Adopt& one : plan.adopts) co_await adopt_job(one, stop);
     for (const auto& [job, pods] : plan.pins) co_await pin_job(job, pods, stop);

@@ -53,6 +53,13 @@ void Scheduler::Impl::connect() {
     index->on_job(change);
     if (!was_synced && mirror.synced()) all_again();
   });
+  // Where a job runs must be known at once; of others' jobs, and of one that ends after its pods have their nodes, the
+  // state is enough.
+  mirror.set_wants_detail([this](JobId id, const slurm::Job* known, const slurm::JobStates& now) {
+    if (known == nullptr && loop.now() < look_for_lost_until) return true;
+    if (!now.ended() && index->record(id) != nullptr) return true;
+    return index->any_pod(id, [&now](const kube::Pod& pod) { return !now.ended() || wants_node(pod); });
+  });
   mirror.on_node([this](const slurm::ClusterMirror::NodeChange& change) {
     table.on_slurm_node(change.before, change.after);
     nodes_changed();

@@ -100,11 +100,6 @@ Task<> Scheduler::Impl::submit(slurm::JobDescription description, Uid unit, std:
   job.states.base = slurm::JobState::kPending;
   job.admin_comment = comment;
   job.external = true;
-  for (const PodPtr& pod : index->pods(unit)) {
-    events.record(
-        reference_to(*pod), kube::EventType::kNormal, "SlurmJobSubmitted", "Submitting",
-        "Slurm job " + job.id.str() + " submitted" + (job.partition.empty() ? "" : " to partition " + job.partition));
-  }
   mirror.learn(std::move(job));
   mirror.poke();
 }
@@ -115,7 +110,10 @@ void Scheduler::Impl::submit_failed(const Uid& unit, const std::string& why, boo
   mind.hold_until = loop.now() + std::min<Duration>(1s * (1u << (mind.failures - 1)), 60s);
   mind.hold_why = why;
   mind.submitting = false;
-  if (doubtful) mind.doubt = loop.now();
+  if (doubtful) {
+    mind.doubt = loop.now();
+    look_for_lost_until = loop.now() + kDoubtSettles;
+  }
   (doubtful ? counters.in_doubt : counters.refused).add();
   log::limited(log::Level::kWarning, 1s, "job not submitted", {{"unit", unit.str()}, {"why", why}});
 }

@@ -139,6 +139,18 @@ const JobRecord* UnitIndex::record(JobId job) const {
   return it == records_.end() ? nullptr : &it->second;
 }
 
+bool UnitIndex::any_pod(JobId job, const std::function<bool(const kube::Pod&)>& such) const {
+  const auto among = [&](const Uid& unit) {
+    const auto it = units_.find(unit);
+    return it != units_.end() &&
+           std::ranges::any_of(it->second.pods, [&such](const PodPtr& pod) { return such(*pod); });
+  };
+  const JobRecord* named = record(job);
+  if (named != nullptr && among(named->unit)) return true;
+  const auto labelled = labelled_.find(job);
+  return labelled != labelled_.end() && std::ranges::any_of(labelled->second, among);
+}
+
 std::vector<Uid> UnitIndex::all() const {
   std::vector<Uid> out;
   out.reserve(units_.size());

@@ -38,6 +38,8 @@ class UnitIndex final {
   // The record of a job of ours, else nullptr.
   const JobRecord* record(JobId job) const;
   std::vector<Uid> all() const;
+  // Is there such a pod in a unit that the job's record or a pod's label names?
+  bool any_pod(JobId job, const std::function<bool(const kube::Pod&)>& such) const;
 
  private:
   struct Entry {

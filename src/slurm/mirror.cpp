@@ -122,6 +122,10 @@ void ClusterMirror::on_health(std::function<void(bool)> handler) {
   BASCULE_CHECK(!impl_->started, "handlers are given before start()");
   impl_->on_health.push_back(std::move(handler));
 }
+void ClusterMirror::set_wants_detail(WantsDetail wants) {
+  BASCULE_CHECK(!impl_->started, "what is worth a question is said before start()");
+  impl_->core.set_wants_detail(std::move(wants));
+}
 
 void ClusterMirror::start() {
   BASCULE_CHECK(!impl_->started, "a mirror is started once");
@@ -143,6 +147,11 @@ void ClusterMirror::poke() {
 
 void ClusterMirror::expect_start() {
   impl_->core.expect_start(impl_->loop.now());
+  impl_->bell.notify();
+}
+
+void ClusterMirror::want(JobId id) {
+  impl_->core.want(id);
   impl_->bell.notify();
 }
 

@@ -3,8 +3,9 @@
 // machine; this is the driver.
 //
 // Two kinds of look: the full table (jobs/, nodes/), and the cheap one (jobs/state/, then job/{id} for those that
-// changed). Right after poke() or a change it looks every few ten milliseconds, then ever less often, down to
-// `rest_interval`. A look costs slurmctld time, so full tables are spaced by their own cost too.
+// changed and whose details somebody waits for). Right after poke() or a change it looks every few ten milliseconds,
+// then ever less often, down to `rest_interval`. A look costs slurmctld time, so full tables are spaced by their own
+// cost too.
 //
 // Unknown stays unknown: an error, an empty or truncated answer, or a controller that has just come up never makes a
 // job or node gone. A job is Gone only when two full tables in a row, from a controller that has answered without pause
@@ -60,6 +61,11 @@ class ClusterMirror final {
   void on_job(std::function<void(const JobChange&)> handler);  // before start()
   void on_node(std::function<void(const NodeChange&)> handler);
   void on_health(std::function<void(bool reachable)> handler);
+  // Before start(). Is a question of its own worth it when the cheap look says that this job (nullptr: one not known
+  // yet) is `now` so? Otherwise a known one takes that state and the rest with the next table, as does a new one.
+  // Without it every job is.
+  using WantsDetail = std::function<bool(JobId id, const Job* known, const JobStates& now)>;
+  void set_wants_detail(WantsDetail wants);
   void start();
   Task<> stop();
 
@@ -67,6 +73,8 @@ class ClusterMirror final {
   void poke();
   // A job may start now: something that held nodes has ended. Looks soon, and less often than after poke().
   void expect_start();
+  // Somebody needs to know this job: asks about it soon.
+  void want(JobId id);
   // A full job table is in.
   bool synced() const noexcept;
   bool reachable() const noexcept;      // the last call was answered

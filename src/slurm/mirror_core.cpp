@@ -256,9 +256,9 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, const std::vector<JobBr
     const auto [it, fresh] = asked_about_.try_emplace(brief.id, brief.states);
     if (!fresh && it->second == brief.states) continue;
     it->second = brief.states;
-    differ.push_back(brief.id);
+    changed_at_ = now;
+    if (!take_state(brief, job, ask, now)) differ.push_back(brief.id);
   }
-  if (!differ.empty()) changed_at_ = now;
   want_jobs(differ, now);
   // A live job that is not in the list any more: the full table says more.
   for (const auto& [id, job] : jobs_.records()) {
@@ -269,6 +269,17 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, const std::vector<JobBr
     break;
   }
   next_look_ = now + interval(now);
+}
+
+// False: this job is worth a question of its own.
+bool MirrorCore::take_state(const JobBrief& brief, const std::shared_ptr<const Job>& known, const Ask& ask,
+                            TimePoint now) {
+  if (!wants_detail_ || wants_detail_(brief.id, known.get(), brief.states)) return false;
+  if (!known) return true;
+  Job changed = *known;
+  changed.states = brief.states;
+  jobs_.learn(brief.id, std::move(changed), ask.at, now);
+  return true;
 }
 
 // One by one, or by the full table when that is cheaper.

@@ -69,6 +69,8 @@ class MirrorCore final {
   // What Slurm's times mean here.
   void set_clock(TimePoint now, WallTime wall) { clock_ahead_ = wall.time_since_epoch() - now.time_since_epoch(); }
   void want_full(TimePoint now);
+  void want(JobId id) { wanted_.insert(id); }
+  void set_wants_detail(ClusterMirror::WantsDetail wants) { wants_detail_ = std::move(wants); }
 
   std::vector<JobTable::Change> take_job_changes() { return jobs_.take_changes(); }
   std::vector<NodeTable::Change> take_node_changes() { return nodes_.take_changes(); }
@@ -94,6 +96,7 @@ class MirrorCore final {
   void disturb(TimePoint now);
   bool believe(const Ask& ask, TimePoint now, const JobList& table);
   void trusted_table(const Ask& ask, TimePoint now, std::uint32_t highest);
+  bool take_state(const JobBrief& brief, const std::shared_ptr<const Job>& known, const Ask& ask, TimePoint now);
   void want_jobs(const std::vector<JobId>& ids, TimePoint now);
   void forget_job(JobId id);
   void remember_gone(JobId id);
@@ -107,6 +110,7 @@ class MirrorCore final {
   bool counts(const Ask& ask) const noexcept;
 
   MirrorOptions options_;
+  ClusterMirror::WantsDetail wants_detail_;
   JobTable jobs_;
   NodeTable nodes_;
   std::uint64_t serial_ = 0;

@@ -62,6 +62,29 @@ TEST_F(MirrorTest, TellsTheLifeOfAJobOnceEachInOrder) {
                                 "2 CANCELLED > -"));
 }
 
+// Who only wants states gets them at once, and everything with the next table.
+TEST_F(MirrorTest, AJobWhoseDetailsNobodyWantsCostsNoQuestion) {
+  mirror->set_wants_detail([](JobId, const Job*, const JobStates&) { return false; });
+  sync();
+  world.loop.advance(15s);
+  world.fake.forget_calls();
+  JobDescription job = small_job();
+  job.hold = true;
+  const JobId id = world.fake.submit(job);
+  ASSERT_TRUE(wait([&] { return mirror->job(id) != nullptr; }, 11s));
+  mirror->poke();
+  JobDescription change;
+  change.hold = false;
+  ASSERT_TRUE(world.fake.model().update_job(world.fake.now(), id, change));
+  ASSERT_TRUE(wait([&] { return mirror->job(id)->states.base == JobState::kRunning; }, 1s));
+  EXPECT_EQ(mirror->job(id)->nodes, "");
+  ASSERT_TRUE(wait([&] { return mirror->job(id)->nodes == "x1"; }, 11s));
+  EXPECT_EQ(world.fake.calls("GET job"), 0u);
+  mirror->want(id);
+  world.loop.advance(1s);
+  EXPECT_EQ(world.fake.calls("GET job"), 1u);
+}
+
 TEST_F(MirrorTest, SeesAPokedStartWithinMilliseconds) {
   sync();
   world.loop.advance(2min);

@@ -34,7 +34,7 @@ def reasons():
 
 
 def test_reasons_are_found():
-    assert {"Unschedulable", "SubmitInDoubt", "NodeRefused", "SlurmJobSubmitted", "NoSlurmJob", "SlurmNodeForeign", "Drained", "SlurmDrained", "Scheduled"} <= reasons()
+    assert {"Unschedulable", "SubmitInDoubt", "NodeRefused", "NoSlurmJob", "SlurmNodeForeign", "Drained", "SlurmDrained", "Scheduled"} <= reasons()
     assert len(reasons()) > 45
 
 
