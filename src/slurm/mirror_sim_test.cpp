@@ -23,6 +23,9 @@ class Simulation {
  public:
   explicit Simulation(std::uint64_t seed)
       : random_(seed), model_(wall(), {.min_job_age = 30s, .schedule_delay = 200ms}), core_({}, now_) {
+    if (seed % 2 == 0) {
+      core_.set_wants_detail([this](JobId, const Job*, const JobStates&) { return dice(2) == 0; });
+    }
     model_.add_partition("main", true);
     model_.add_node(wall(), "NodeName=n[1-6] CPUs=8 RealMemory=8000 State=EXTERNAL NodeAddr=1.2.3.4", true).value();
     model_.add_node(wall(), "NodeName=s[1-2] CPUs=8 RealMemory=8000", false).value();
