@@ -152,7 +152,7 @@ struct NodeSync::Impl {
       if (plan.taint) break;
     }
     co_await tell_condition(name, stop);
-    if (wrote) parts.mirror.poke();
+    if (wrote) parts.mirror.poke_nodes();
     if (!parts.mirror.nodes_synced() || plan.need_partitions) {
       result.requeue_after = 1s;
     } else if (plan.wake) {

@@ -145,6 +145,11 @@ void ClusterMirror::poke() {
   impl_->bell.notify();
 }
 
+void ClusterMirror::poke_nodes() {
+  impl_->core.poke_nodes(impl_->loop.now());
+  impl_->bell.notify();
+}
+
 void ClusterMirror::expect_start() {
   impl_->core.expect_start(impl_->loop.now());
   impl_->bell.notify();

@@ -69,8 +69,10 @@ class ClusterMirror final {
   void start();
   Task<> stop();
 
-  // Something of ours was just submitted, cancelled or updated: look soon and often.
+  // A job was just submitted, cancelled or updated: look at the jobs soon and often.
   void poke();
+  // A node was written, or what is known of the nodes is behind: their table is wanted within a second or so.
+  void poke_nodes();
   // A job may start now: something that held nodes has ended. Looks soon, and less often than after poke().
   void expect_start();
   // Somebody needs to know this job: asks about it soon.

@@ -461,7 +461,6 @@ void MirrorCore::learn(Job job, TimePoint now) {
 void MirrorCore::poke(TimePoint now) {
   poked_at_ = now;
   next_look_ = std::min(next_look_, now + options_.fast_interval);
-  nodes_wanted_ = std::min(nodes_wanted_, now + kSoon);
 }
 
 void MirrorCore::expect_start(TimePoint now) {

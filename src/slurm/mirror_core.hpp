@@ -65,6 +65,7 @@ class MirrorCore final {
   Ask direct(JobId id, TimePoint now);
   void learn(Job job, TimePoint now);
   void poke(TimePoint now);
+  void poke_nodes(TimePoint now) { nodes_wanted_ = std::min(nodes_wanted_, now + std::chrono::seconds(1)); }
   void expect_start(TimePoint now);
   // What Slurm's times mean here.
   void set_clock(TimePoint now, WallTime wall) { clock_ahead_ = wall.time_since_epoch() - now.time_since_epoch(); }

@@ -234,6 +234,7 @@ class Simulation {
       case 3:
         (void)model_.cancel(wall(), any);
         core_.poke(now_);
+        core_.poke_nodes(now_);
         break;
       case 4: {
         JobDescription change;

@@ -85,6 +85,22 @@ TEST_F(MirrorTest, AJobWhoseDetailsNobodyWantsCostsNoQuestion) {
   EXPECT_EQ(world.fake.calls("GET job"), 1u);
 }
 
+// The table of 5,000 nodes is the costliest of all answers.
+TEST_F(MirrorTest, TheNodesAreListedForThoseWhoWroteThemNotForEveryJob) {
+  sync();
+  world.loop.advance(21s);
+  world.fake.forget_calls();
+  for (int i = 0; i < 100; ++i) {
+    mirror->poke();
+    world.loop.advance(100ms);
+  }
+  EXPECT_LE(world.fake.calls("GET nodes"), 1u);
+  world.fake.forget_calls();
+  mirror->poke_nodes();
+  world.loop.advance(1100ms);
+  EXPECT_EQ(world.fake.calls("GET nodes"), 1u);
+}
+
 TEST_F(MirrorTest, SeesAPokedStartWithinMilliseconds) {
   sync();
   world.loop.advance(2min);

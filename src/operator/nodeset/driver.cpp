@@ -43,6 +43,11 @@ bool looks_same(const slurm::Job& a, const slurm::Job& b) {
   return a.states == b.states && a.nodes == b.nodes && a.time_limit == b.time_limit && a.start_time == b.start_time;
 }
 
+void look_soon(SlurmCluster& cluster) {
+  cluster.mirror().poke();
+  cluster.mirror().poke_nodes();
+}
+
 }  // namespace
 
 struct NodeSetDriver::Impl {
@@ -242,7 +247,7 @@ struct NodeSetDriver::Impl {
         entry.slurm_writes.try_emplace(write->node, loop.now());
       }
     }
-    now.cluster->mirror().poke();
+    look_soon(*now.cluster);
   }
 
   std::optional<Duration> next_look(Entry& entry, const Plan& plan, const Reading& now, const DriverPass& pass) const {
@@ -252,10 +257,10 @@ struct NodeSetDriver::Impl {
     if (!now.state.slurm.known && now.cluster) at_most(kUnknownLook);
     if (pass.held_back()) at_most(1s);
     if (now.state.slurm.known && is_behind(now.state)) {
-      now.cluster->mirror().poke();
+      look_soon(*now.cluster);
       at_most(kUnknownLook);
     }
-    if (pass.again() && now.cluster) now.cluster->mirror().poke();
+    if (pass.again() && now.cluster) look_soon(*now.cluster);
     if (pass.failed() || pass.again()) {
       const auto doublings = std::min<std::uint32_t>(entry.failures++, 10);
       at_most(std::min(pass.failed() ? kLongestPause : kLongestStale, kFirstPause * (1 << doublings)));
