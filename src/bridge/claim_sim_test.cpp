@@ -287,6 +287,7 @@ TEST(ClaimSim, W32WithoutDevicesThePodIsNotBound) {
   w.loop.advance(5s);
   w.controllers.kill();
   w.api.remove(kResourceSlices, {"", "n1-b"});
+  w.loop.advance(1s);  // the scheduler sees it before the pod, else the job is submitted and given back
   w.api.create(r::kPods, World::pod("p", {{kGpu, 1}}));
   w.loop.advance(20s);
   EXPECT_EQ(w.node_of("p"), "");
@@ -351,7 +352,8 @@ TEST(ClaimSim, DeletedPodsAndCancelledJobsLeaveNoClaim) {
   w.loop.advance(5s);
   w.api.create(r::kPods, World::pod("a", {{kGpu, 1}}));
   w.api.create(r::kPods, World::pod("b", {{kGpu, 1}}));
-  w.loop.advance(5s);
+  // The scheduler may have read Slurm's nodes just before this one was registered.
+  ASSERT_TRUE(w.loop.run_until([&] { return !w.node_of("a").empty() && !w.node_of("b").empty(); }, 60s));
   ASSERT_EQ(w.claims().size(), 2u);
   w.api.remove(r::kPods, {"slurm-bridge", "a"});
   const JobId job = label_of(*kube::decode_pod(json::dump(*w.api.get(r::kPods, {"slurm-bridge", "b"})), w.interner));

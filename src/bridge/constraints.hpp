@@ -4,6 +4,8 @@
 // Source: Kubernetes "Assigning Pods to Nodes", "Taints and Tolerations".
 #pragma once
 
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,7 +31,8 @@ struct PodConstraints {
   bool has_affinity = false;
   std::vector<kube::Toleration> tolerations;
   kube::ResourceList requests;
-  std::vector<std::vector<AffinityTerm>> volumes = {};  // of each any must hold
+  std::vector<std::vector<AffinityTerm>> volumes = {};         // of each any must hold
+  std::map<std::string, std::set<std::string>> attached = {};  // volumes by the driver that attaches them
 };
 // The terms of a node selector ({"nodeSelectorTerms": [...]}).
 std::vector<AffinityTerm> affinity_terms(const json::Value& selector);

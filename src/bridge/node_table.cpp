@@ -47,6 +47,13 @@ std::string text_of(const std::vector<std::vector<AffinityTerm>>& alternatives) 
   return text;
 }
 
+// How many are attached decides, not which.
+std::string text_of(const Volumes::Attached& attached) {
+  std::string text;
+  for (const auto& [driver, volumes] : attached) text += '@' + driver + '=' + std::to_string(volumes.size());
+  return text;
+}
+
 }  // namespace
 
 void NodeTable::on_node(const NodePtr& before, const NodePtr& after) {
@@ -109,14 +116,21 @@ const Candidates& NodeTable::candidates(const std::vector<PodPtr>& pods, const s
 
 PodConstraints NodeTable::constraints_for(const kube::Pod& pod) const {
   PodConstraints out = constraints_of(pod);
+  if (pod.claims.empty()) return out;
   out.volumes = volumes_.needs_of(pod).alternatives;
+  out.attached = volumes_.attached_by(pod);
   return out;
 }
 
 NodeTable::Class& NodeTable::class_for(const std::vector<PodPtr>& pods, const std::string& partition) {
   std::map<std::string, const kube::Pod*> kinds;  // members of a gang are mostly alike
-  for (const PodPtr& pod : pods)
-    kinds.emplace(class_of(*pod) + text_of(volumes_.needs_of(*pod).alternatives), pod.get());
+  for (const PodPtr& pod : pods) {
+    std::string text = class_of(*pod);
+    if (!pod->claims.empty()) {
+      text += text_of(volumes_.needs_of(*pod).alternatives) + text_of(volumes_.attached_by(*pod));
+    }
+    kinds.emplace(std::move(text), pod.get());
+  }
   std::string key = partition;
   for (const auto& [text, pod] : kinds) {
     key += '\n';
@@ -142,6 +156,10 @@ bool NodeTable::judge(Class& kind, std::uint32_t number) const {
     std::string why = node == nodes_.end() ? "is not a node of this Kubernetes cluster" : "";
     for (const PodConstraints& one : kind.constraints) {
       if (why.empty()) why = misfit(one, *node->second, When::kBeforeSubmit);
+      if (why.empty() && !one.attached.empty()) {
+        why = volumes_.excess(one.attached, {}, node->second->meta.key.name);
+        if (!why.empty()) why = "cannot have so many " + why;
+      }
       if (why.empty() && devices_ != nullptr) why = devices_->shortage(one.requests, node->second->meta.key.name);
     }
     verdict = kUsable;
@@ -198,9 +216,15 @@ NodePtr NodeTable::by_slurm_name(const std::string& name) const {
 }
 
 std::string NodeTable::refusal(const kube::Pod& pod, const kube::Node& node, const std::vector<PodPtr>& beside) const {
-  std::string why = misfit(constraints_for(pod), node, When::kBeforeBind);
+  const PodConstraints constraints = constraints_for(pod);
+  std::string why = misfit(constraints, node, When::kBeforeBind);
   if (!why.empty()) return why;
   why = usage_.shortage(pod, node, beside);
+  if (why.empty() && !constraints.attached.empty()) {
+    Volumes::Attached there;
+    for (const NamespacedName& claim : usage_.claims(node.meta.key.name, beside)) volumes_.attach(claim, there);
+    why = volumes_.excess(constraints.attached, there, node.meta.key.name);
+  }
   return why.empty() ? why : "has no room: " + why;
 }
 

@@ -57,12 +57,25 @@ void NodeUsage::count(Sum& sum, const kube::Pod& pod, int sign) {
     amount = sign > 0 ? amount + quantity : amount - quantity;
   }
   for (const std::uint16_t port : pod.host_ports) sum.host_ports[port] += sign;
+  for (const auto& name : pod.claims) {
+    const NamespacedName key{pod.meta.key.ns, std::string(name.view())};
+    if ((sum.claims[key] += sign) == 0) sum.claims.erase(key);
+  }
 }
 
 void NodeUsage::add(const std::string& node, const kube::Pod& pod, int sign) {
   Sum& sum = nodes_[node];
   count(sum, pod, sign);
   if (sum.pods == 0) nodes_.erase(node);
+}
+
+std::set<NamespacedName> NodeUsage::claims(const std::string& node, const std::vector<PodPtr>& beside) const {
+  Sum sum;
+  if (const auto it = nodes_.find(node); it != nodes_.end()) sum.claims = it->second.claims;
+  for (const PodPtr& other : beside) count(sum, *other, +1);
+  std::set<NamespacedName> out;
+  for (const auto& [key, pods] : sum.claims) out.insert(key);
+  return out;
 }
 
 std::string NodeUsage::shortage(const kube::Pod& pod, const kube::Node& node, const std::vector<PodPtr>& beside) const {

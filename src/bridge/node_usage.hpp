@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -26,6 +27,8 @@ class NodeUsage final {
     std::uint32_t restarts = 0;
   };
   const std::map<Uid, Ours>& ours(const std::string& node) const;
+  // PersistentVolumeClaims of pods that are on this node, and of `beside`.
+  std::set<NamespacedName> claims(const std::string& node, const std::vector<PodPtr>& beside) const;
   // Empty: `pod` fits beside what runs there and `beside`. Otherwise what is short.
   std::string shortage(const kube::Pod& pod, const kube::Node& node, const std::vector<PodPtr>& beside = {}) const;
 
@@ -33,6 +36,7 @@ class NodeUsage final {
   struct Sum {
     std::unordered_map<std::string, Quantity> amounts;
     std::unordered_map<std::uint16_t, int> host_ports;
+    std::map<NamespacedName, int> claims;
     std::int64_t pods = 0;
   };
   static void count(Sum& sum, const kube::Pod& pod, int sign);

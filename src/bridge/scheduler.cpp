@@ -40,6 +40,10 @@ void Scheduler::Impl::connect() {
     table.on_node(before, after);
     nodes_changed();
   });
+  table.volumes().on_limits = [this](const std::string& node) {
+    table.on_devices(node);
+    nodes_changed();
+  };
   table.set_devices(&devices.ledger());
   devices.ledger().on_node = [this](const std::string& node) {
     table.on_devices(node);

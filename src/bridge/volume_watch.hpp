@@ -18,6 +18,7 @@ class VolumeWatch final {
 
   void start();
   Task<> stop();
+  // Limits are not waited for: what a node cannot attach is kubelet's to say as well.
   bool synced() const { return claims_.synced() && objects_.synced() && classes_.synced(); }
 
   // As kube-scheduler does: a claim is told its node, or a free volume is given to it; others do the rest, and their
@@ -26,7 +27,7 @@ class VolumeWatch final {
 
  private:
   kube::Client& kube_;
-  kube::Informer<kube::DynamicObject> claims_, objects_, classes_;
+  kube::Informer<kube::DynamicObject> claims_, objects_, classes_, csi_nodes_;
 };
 
 }  // namespace bascule::bridge

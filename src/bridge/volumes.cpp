@@ -116,6 +116,59 @@ void Volumes::on_class(const ObjectPtr& before, const ObjectPtr& after) {
   put(classes_, before, after, [](const kube::DynamicObject& object) { return object.meta.key.name; });
 }
 
+void Volumes::on_csi_node(const ObjectPtr& before, const ObjectPtr& after) {
+  const std::string& node = (after ? after : before)->meta.key.name;
+  std::map<std::string, std::int64_t> limits;
+  if (const json::Array* drivers = after ? json::array_at(after->value, {"spec", "drivers"}) : nullptr) {
+    for (const json::Value& driver : *drivers) {
+      const auto count = json::int_at(driver, {"allocatable", "count"});
+      if (count) limits[std::string(json::string_at(driver, {"name"}))] = *count;
+    }
+  }
+  auto& known = limits_[node];
+  const bool same = known == limits;
+  known = std::move(limits);
+  if (known.empty()) limits_.erase(node);
+  if (!same && on_limits) on_limits(node);
+}
+
+void Volumes::attach(const NamespacedName& key, Attached& to) const {
+  const auto found = claims_.find(key);
+  if (found == claims_.end()) return;
+  const kube::DynamicObject& one = *found->second;
+  if (const auto volume = volumes_.find(volume_of(one)); volume != volumes_.end()) {
+    const std::string driver(json::string_at(volume->second->value, {"spec", "csi", "driver"}));
+    const std::string_view handle = json::string_at(volume->second->value, {"spec", "csi", "volumeHandle"});
+    if (!driver.empty()) to[driver].emplace(handle);
+  } else if (const auto its_class = classes_.find(class_of(one)); its_class != classes_.end()) {
+    const std::string driver(json::string_at(its_class->second->value, {"provisioner"}));
+    if (driver != kNoProvisioner) to[driver].insert("claim " + key.str());
+  }
+}
+
+Volumes::Attached Volumes::attached_by(const kube::Pod& pod) const {
+  Attached out;
+  for (const auto& name : pod.claims) attach({pod.meta.key.ns, std::string(name.view())}, out);
+  return out;
+}
+
+std::string Volumes::excess(const Attached& wanted, const Attached& there, const std::string& kube_node) const {
+  const auto limits = limits_.find(kube_node);
+  if (limits == limits_.end()) return {};
+  for (const auto& [driver, volumes] : wanted) {
+    const auto limit = limits->second.find(driver);
+    if (limit == limits->second.end()) continue;
+    const auto used = there.find(driver);
+    std::set<std::string> all = used == there.end() ? std::set<std::string>{} : used->second;
+    const std::size_t before = all.size();
+    all.insert(volumes.begin(), volumes.end());
+    if (all.size() > before && std::cmp_greater(all.size(), limit->second)) {
+      return "volumes of " + driver + " (limit " + std::to_string(limit->second) + ")";
+    }
+  }
+  return {};
+}
+
 const kube::DynamicObject* Volumes::claim(const std::string& ns, std::string_view name) const {
   const auto it = claims_.find(NamespacedName{ns, std::string(name)});
   return it == claims_.end() ? nullptr : it->second.get();

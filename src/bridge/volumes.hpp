@@ -1,9 +1,11 @@
 // Where the volumes of a pod let it run, and what has to be done before it may be bound: claims, volumes and storage
 // classes side by side. A claim that is bound brings the node affinity and the zone of its volume; one that waits for
-// its first consumer brings the topologies of its class, or the nodes of the volumes it could take. Pure; loop thread
-// only. Sources: Kubernetes "Persistent Volumes", "Storage Classes" (volume binding mode, allowed topologies).
+// its first consumer brings the topologies of its class, or the nodes of the volumes it could take. A driver may limit
+// how many of its volumes a node has at once. Pure; loop thread only. Sources: Kubernetes "Persistent Volumes",
+// "Storage Classes" (volume binding mode, allowed topologies), "Node-specific Volume Limits".
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,7 +26,10 @@ class Volumes final {
   void on_claim(const ObjectPtr& before, const ObjectPtr& after);
   void on_volume(const ObjectPtr& before, const ObjectPtr& after);
   void on_class(const ObjectPtr& before, const ObjectPtr& after);
-  // Whether all three lists are in. Where this was never said, claims decide nothing.
+  void on_csi_node(const ObjectPtr& before, const ObjectPtr& after);
+  // Told of every node whose limits are others now.
+  std::function<void(const std::string& kube_node)> on_limits = nullptr;
+  // Whether the lists of claims, volumes and classes are in. Where this was never said, claims decide nothing.
   void set_known(bool known) { known_ = known; }
 
   // What decides before the submit. `problem` is not empty: the pod cannot run anywhere yet, and why. Otherwise the
@@ -48,6 +53,12 @@ class Volumes final {
     bool waits = false;                 // something of it is not there yet
     std::string problem;                // it cannot be had on this node
   };
+  // By driver: volumes that are attached, or will be once they are made. Those that nobody attaches are left out.
+  using Attached = std::map<std::string, std::set<std::string>>;
+  void attach(const NamespacedName& claim, Attached& to) const;
+  Attached attached_by(const kube::Pod& pod) const;
+  // Of the drivers of `wanted`, one that would have more volumes on that node than it can, with its limit; or empty.
+  std::string excess(const Attached& wanted, const Attached& there, const std::string& kube_node) const;
   Binding binding_of(const kube::Pod& pod, const kube::Node& node) const;
 
  private:
@@ -58,6 +69,7 @@ class Volumes final {
   std::optional<bool> known_;
   std::map<NamespacedName, ObjectPtr> claims_;
   std::map<std::string, ObjectPtr, std::less<>> volumes_, classes_;
+  std::map<std::string, std::map<std::string, std::int64_t>> limits_;  // by node, by driver
 };
 
 // A node holds one of these terms.

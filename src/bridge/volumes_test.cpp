@@ -152,5 +152,81 @@ TEST_F(VolumesTest, CandidatesFollowTheVolumes) {
   EXPECT_EQ(table.refusal(pod, *b, {}), "");
 }
 
+// W21: a driver that attaches two volumes to a node.
+struct VolumeLimits : VolumesTest {
+  VolumeLimits() {
+    for (const char* name : {"v1", "v2", "v3"}) {
+      const std::string n(name);
+      table.volumes().on_volume(
+          nullptr, object(R"({"metadata":{"name":")" + n + R"("},"spec":{"csi":{"driver":"csi.x","volumeHandle":"h)" +
+                          n + R"("}}})"));
+      table.volumes().on_claim(
+          nullptr, object(R"({"metadata":{"namespace":"ns","name":"c)" + n +
+                          R"(","annotations":{"pv.kubernetes.io/bind-completed":"yes"}},"spec":{"volumeName":")" + n +
+                          R"("}})"));
+    }
+    table.volumes().set_known(true);
+    table.volumes().on_limits = [this](const std::string& name) { table.on_devices(name); };
+    table.on_node(nullptr, a);
+    auto in_slurm = std::make_shared<slurm::Node>();
+    in_slurm->name = "a";
+    table.on_slurm_node(nullptr, in_slurm);
+    a->allocatable = {{interner("pods"), Quantity(10)}};
+  }
+  void limit(int count) {
+    const ObjectPtr before = csi_node;
+    csi_node = object(R"({"metadata":{"name":"a"},"spec":{"drivers":[{"name":"csi.x","allocatable":{"count":)" +
+                      std::to_string(count) + "}}]}}");
+    table.volumes().on_csi_node(before, csi_node);
+  }
+  PodPtr with(std::vector<std::string> claims, const std::string& on = {}) {
+    auto made = std::make_shared<kube::Pod>();
+    made->meta.key = {"ns", "p" + std::to_string(++pods)};
+    made->meta.uid = Uid(made->meta.key.name);
+    if (!on.empty()) made->node_name = interner(on);
+    for (const std::string& claim : claims) made->claims.push_back(interner(claim));
+    return made;
+  }
+
+  NodeTable table;
+  ObjectPtr csi_node;
+  int pods = 0;
+};
+
+TEST_F(VolumeLimits, APodThatBringsTooManyIsNotSubmitted) {
+  const PodPtr three = with({"cv1", "cv2", "cv3"});
+  EXPECT_EQ(table.candidates({three}, "").usable, 1u) << "no limit is known";
+  limit(2);
+  EXPECT_EQ(table.candidates({three}, "").why_none, "1 nodes: 1 cannot have so many volumes of csi.x (limit 2)");
+  EXPECT_EQ(table.candidates({with({"cv1", "cv2"})}, "").usable, 1u);
+  limit(3);
+  EXPECT_EQ(table.candidates({three}, "").usable, 1u);
+}
+
+TEST_F(VolumeLimits, WhatIsThereCountsBeforeTheBinding) {
+  limit(2);
+  table.on_pod(nullptr, with({"cv1", "cv2"}, "a"));
+  EXPECT_EQ(table.refusal(*with({"cv2"}), *a, {}), "") << "it is attached already";
+  EXPECT_EQ(table.refusal(*with({"cv3"}), *a, {}), "has no room: volumes of csi.x (limit 2)");
+  EXPECT_EQ(table.refusal(*with({}), *a, {}), "");
+}
+
+TEST_F(VolumeLimits, PodsBoundTogetherCountTogether) {
+  limit(2);
+  const std::vector<PodPtr> beside{with({"cv1"}), with({"cv2"})};
+  EXPECT_EQ(table.refusal(*with({"cv3"}), *a, {beside.front()}), "");
+  EXPECT_EQ(table.refusal(*with({"cv3"}), *a, beside), "has no room: volumes of csi.x (limit 2)");
+}
+
+TEST_F(VolumeLimits, AVolumeThatIsNotMadeYetCounts) {
+  limit(0);
+  table.volumes().on_class(
+      nullptr,
+      object(R"({"metadata":{"name":"fast"},"provisioner":"csi.x","volumeBindingMode":"WaitForFirstConsumer"})"));
+  table.volumes().on_claim(
+      nullptr, object(R"({"metadata":{"namespace":"ns","name":"new"},"spec":{"storageClassName":"fast"}})"));
+  EXPECT_EQ(table.candidates({with({"new"})}, "").usable, 0u);
+}
+
 }  // namespace
 }  // namespace bascule::bridge
