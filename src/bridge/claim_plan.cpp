@@ -347,6 +347,7 @@ json::Value claim_object(const WantedClaim& claim, std::string_view bridge) {
       {"kind", kResourceClaims.kind},
       {"metadata", json::Object{{"name", claim.key.name},
                                 {"namespace", claim.key.ns},
+                                {"finalizers", json::Array{kClaimProtection}},
                                 {"labels", json::Object{{std::string(names::kSlurmJobId), claim.job.str()}}},
                                 {"annotations", json::Object{{std::string(kExtendedClaim), "true"},
                                                              {std::string(names::kClaimedBy), bridge},

@@ -74,5 +74,9 @@ json::Value pod_claim_status(const WantedClaim& claim);                    // va
 // Whether an existing claim of ours holds, or is to hold, exactly this.
 bool stands_for(const ResourceClaim& claim, const WantedClaim& wanted);
 JobId job_of(const ResourceClaim& claim) noexcept;
+// Deleted, and its protection is gone: it needs nobody any more to disappear.
+inline bool is_going(const ResourceClaim& claim) {
+  return claim.meta.deleted && !claim.meta.has_finalizer(kClaimProtection);
+}
 
 }  // namespace bascule::bridge

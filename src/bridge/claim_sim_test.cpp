@@ -365,6 +365,49 @@ TEST(ClaimSim, DeletedPodsAndCancelledJobsLeaveNoClaim) {
   EXPECT_EQ(w.live_jobs(), 0u);
 }
 
+// What an administrator deletes by hand stays while its pod may run, and is made anew for one that has no node yet.
+TEST(ClaimSim, AClaimInUseCannotBeDeletedByHand) {
+  World w(8, 1);
+  w.start();
+  w.loop.advance(5s);
+  w.api.create(r::kPods, World::pod("a", {{kGpu, 1}}));
+  w.loop.advance(5s);
+  ASSERT_EQ(w.node_of("a"), "n1");
+  w.api.remove(kResourceClaims, w.claims().at(0)->meta.key);
+  w.loop.advance(5min);
+  w.check();
+  ASSERT_EQ(w.claims().size(), 1u);
+  EXPECT_TRUE(w.claims().at(0)->meta.deleted);
+  EXPECT_EQ(w.claims().at(0)->devices.size(), 1u) << "nobody else gets the device meanwhile";
+  w.api.remove(r::kPods, {"slurm-bridge", "a"});
+  w.loop.advance(60s);
+  EXPECT_EQ(w.claims().size(), 0u);
+  EXPECT_EQ(w.live_jobs(), 0u);
+}
+
+TEST(ClaimSim, AClaimDeletedByHandBeforeTheBindingIsMadeAnew) {
+  World w(9, 1);
+  bool refuse = true;
+  w.api.set_faults([&](const ::bascule::testing::ApiCall& call) -> ::bascule::testing::ApiFault {
+    if (!refuse || !call.is("patch", "pods/status")) return {};
+    return {.kind = ::bascule::testing::ApiFault::Kind::kStatus, .code = 500};
+  });
+  w.start();
+  w.loop.advance(5s);
+  w.api.create(r::kPods, World::pod("a", {{kGpu, 1}}));
+  ASSERT_TRUE(w.loop.run_until([&] { return w.claims().size() == 1 && w.claims().at(0)->allocated; }, 10s));
+  w.scheduler.kill();
+  w.api.remove(kResourceClaims, w.claims().at(0)->meta.key);
+  ASSERT_EQ(w.claims().size(), 1u) << "reserved for a pod that is not over";
+  refuse = false;
+  w.scheduler.start();
+  w.loop.advance(20s);
+  EXPECT_EQ(w.node_of("a"), "n1");
+  w.check();
+  ASSERT_EQ(w.claims().size(), 1u);
+  EXPECT_FALSE(w.claims().at(0)->meta.deleted);
+}
+
 class ClaimKills : public ::testing::TestWithParam<int> {};
 
 TEST_P(ClaimKills, HealAtAnyMoment) {
@@ -392,6 +435,10 @@ TEST_P(ClaimKills, HealAtAnyMoment) {
         (void)w.slurm.model().cancel(w.slurm.now(), JobId{id});
         break;
       }
+    }
+    const auto claims = w.claims();
+    if (dice(2) == 0 && !claims.empty()) {  // or deletes a claim
+      w.api.remove(kResourceClaims, claims[static_cast<std::size_t>(dice(static_cast<int>(claims.size())))]->meta.key);
     }
     w.loop.advance(std::chrono::milliseconds(dice(3000)));
     victim.start();

@@ -32,10 +32,22 @@ Task<std::string> ClaimWriter::ensure(PodPtr pod, WantedClaim wanted, std::stop_
   if (claim->pod != wanted.pod_uid || kube::value_or(claim->meta.annotations, names::kClaimedBy) != bridge_) {
     co_return "ResourceClaim " + wanted.key.str() + " is not this bridge's; delete it";
   }
-  if (claim->meta.deleted) co_return "ResourceClaim " + wanted.key.str() + " of an earlier try is being deleted";
+  if (claim->meta.deleted) {
+    // By somebody's hand: for a pod that is not bound nothing else takes the protection away.
+    if (claim->meta.has_finalizer(kClaimProtection)) {
+      co_await drop_unless_bound(wanted.pod, wanted.pod_uid, wanted.key, stop);
+    }
+    co_return "ResourceClaim " + wanted.key.str() + " of an earlier try is being deleted";
+  }
   if (!stands_for(*claim, wanted)) {
     co_await drop(wanted.key, claim->meta.uid, stop);
     co_return "ResourceClaim " + wanted.key.str() + " of an earlier try is replaced";
+  }
+  if (!claim->meta.has_finalizer(kClaimProtection)) {
+    const bool there =
+        co_await patch_claim(wanted.key, claim->meta.uid, {{"finalizers", json::Array{kClaimProtection}}}, stop);
+    co_return there ? "ResourceClaim " + wanted.key.str() + " of an earlier try is protected first"
+                    : std::string("the claim went while it was looked at");
   }
   const json::Array* reserved = json::array_at(object, {"status", "reservedFor"});
   if (!claim->allocated || reserved == nullptr || reserved->empty()) {
@@ -61,7 +73,26 @@ Task<std::string> ClaimWriter::ensure(PodPtr pod, WantedClaim wanted, std::stop_
   co_return "the pod has gone";
 }
 
+Task<bool> ClaimWriter::patch_claim(NamespacedName key, Uid uid, json::Object metadata, std::stop_token stop) {
+  metadata["uid"] = uid.str();
+  try {
+    co_await kube_.patch(kResourceClaims, key, kube::PatchType::kStrategic,
+                         json::Object{{"metadata", std::move(metadata)}}, {}, {}, stop);
+    co_return true;
+  } catch (const kube::NotFound&) {
+  } catch (const kube::Conflict&) {
+  } catch (const kube::Invalid& error) {
+    // A uid that differs is refused as a change of an immutable field; a finalizer of one that has been deleted as new.
+    const std::string_view why = error.what();
+    if (!why.contains("metadata.uid") && !why.contains("metadata.finalizers")) throw;
+  }
+  co_return false;
+}
+
 Task<> ClaimWriter::drop(NamespacedName key, Uid uid, std::stop_token stop) {
+  const bool there =
+      co_await patch_claim(key, uid, {{"$deleteFromPrimitiveList/finalizers", json::Array{kClaimProtection}}}, stop);
+  if (!there) co_return;
   try {
     kube::DeleteOptions options;
     options.uid = uid;

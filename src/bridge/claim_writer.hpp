@@ -18,12 +18,15 @@ class ClaimWriter final {
   // Empty: the claim stands, is allocated and reserved for the pod, and the pod names it. Else why not; it may be tried
   // again a little later. Throws as kube::Client does.
   Task<std::string> ensure(PodPtr pod, WantedClaim wanted, std::stop_token stop);
-  // This very claim; none is fine.
+  // This very claim, which no pod may be using: its protection goes first, so that a death in between leaves one that
+  // the next try deletes. None is fine.
   Task<> drop(NamespacedName key, Uid uid, std::stop_token stop);
   // After a binding that failed: the pod's claim, unless the pod turns out to be bound. `uid` is the pod's.
   Task<> drop_unless_bound(NamespacedName pod, Uid uid, NamespacedName claim, std::stop_token stop);
 
  private:
+  // False: this very claim is not there any more.
+  Task<bool> patch_claim(NamespacedName key, Uid uid, json::Object metadata, std::stop_token stop);
   Task<json::Value> create_or_get(const WantedClaim& wanted, std::stop_token stop);
 
   kube::Client& kube_;

@@ -23,6 +23,9 @@ inline const kube::Resource kResourceSlices{"resource.k8s.io", "v1", "resourcesl
 inline const kube::Resource kDeviceClasses{"resource.k8s.io", "v1", "deviceclasses", "DeviceClass", false};
 inline const kube::Resource kResourceClaims{"resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", true};
 inline constexpr std::string_view kExtendedClaim = "resource.kubernetes.io/extended-resource-claim";
+// Kubernetes' own finalizer of a claim that has devices. Whoever allocates sets it; the controller of ResourceClaims
+// takes it away when every pod the claim is reserved for is over or gone, so it never outlives its pod.
+inline constexpr std::string_view kClaimProtection = "resource.kubernetes.io/delete-protection";
 
 // How a device is named in the cluster.
 struct DeviceId {

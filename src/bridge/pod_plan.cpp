@@ -45,7 +45,7 @@ class PodPlanner final {
     for (const PodPtr& pod : view_.pods) check_release(pod);
     for (const ClaimPtr& claim : view_.device_claims) {
       const auto pod = std::ranges::find(view_.pods, claim->pod, [](const PodPtr& one) { return one->meta.uid; });
-      if (pod != view_.pods.end() && !needs_job(**pod) && !claim->meta.deleted) plan_.device_drops.push_back(claim);
+      if (pod != view_.pods.end() && !needs_job(**pod) && !is_going(*claim)) plan_.device_drops.push_back(claim);
     }
     return std::move(plan_);
   }

@@ -102,7 +102,7 @@ void UnitPlanner::drop_device_claims(const std::vector<PodPtr>& waiting) {
   if (devices == nullptr) return;
   for (const PodPtr& pod : waiting) {
     const ClaimPtr claim = needs_claim(*pod) ? devices->claim_of(pod->meta.uid) : nullptr;
-    if (!claim || claim->meta.deleted || memory_.binding.contains(pod->meta.uid)) continue;
+    if (!claim || is_going(*claim) || memory_.binding.contains(pod->meta.uid)) continue;
     if (!holds_devices(job_of(*claim))) plan_.device_drops.push_back(claim);
   }
 }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/time.hpp"
@@ -45,6 +46,7 @@ void FakeCluster::step() {
   jobs();
   garbage();
   pod_garbage();
+  resource_claims();
   namespaces();
   looked_at_ = api_.store().version();
 }
@@ -228,6 +230,52 @@ void FakeCluster::heartbeats() {
       api_.create(kube::resources::kLeases,
                   Object{{"metadata", Object{{"name", name}, {"namespace", "kube-node-lease"}}}, {"spec", spec}});
     }
+  }
+}
+
+// --- resource claims -------------------------------------------------------------------------------------------------
+
+void FakeCluster::resource_claims() {
+  for (ApiTable* table : api_.store().tables()) {
+    if (table->resource.name.kind != "ResourceClaim") continue;
+    for (const ObjectPtr& claim : table->list("")) sync_claim(*table, claim);
+  }
+}
+
+void FakeCluster::sync_claim(ApiTable& table, const ObjectPtr& claim) {
+  constexpr std::string_view kProtection = "resource.kubernetes.io/delete-protection";
+  const std::string ns(ns_of(claim->value));
+  const ApiTable& pods = api_.store().table(kube::resources::kPods);
+  const auto done = [&](std::string_view name, std::string_view uid) {
+    const ObjectPtr pod = pods.find(ns, std::string(name));
+    if (!pod || uid_of(pod->value) != uid) return true;
+    return terminal(pod->value) || (deleting(pod->value) && json::string_at(pod->value, {"spec", "nodeName"}).empty());
+  };
+  const Array* reserved = json::array_at(claim->value, {"status", "reservedFor"});
+  Array remaining;
+  for (std::size_t i = 0; reserved != nullptr && i < reserved->size(); ++i) {
+    const Value& one = (*reserved)[i];
+    if (!done(json::string_at(one, {"name"}), json::string_at(one, {"uid"}))) remaining.push_back(one);
+  }
+  if (!remaining.empty()) return;
+  const bool released = reserved != nullptr && !reserved->empty();
+  const auto finalizers = finalizers_of(claim->value);
+  const bool protecting = std::ranges::find(finalizers, kProtection) != finalizers.end();
+  ObjectPtr now = claim;
+  if (released || (protecting && deleting(claim->value))) {
+    Value after = claim->value;
+    json::at_or_create(after, {"status", "reservedFor"}) = Array{};
+    if (protecting) after.at("status").get_object().stable_erase("allocation");
+    write(table, claim, std::move(after), "status");
+    now = table.find(ns, name_of(claim->value));
+    if (now && protecting) drop_finalizer(table, now, kProtection);
+  }
+  const Array* owners = json::array_at(claim->value, {"metadata", "ownerReferences"});
+  if (owners == nullptr || owners->empty() || deleting(claim->value)) return;
+  const Value& owner = owners->front();
+  if (json::string_at(owner, {"kind"}) == "Pod" &&
+      done(json::string_at(owner, {"name"}), json::string_at(owner, {"uid"}))) {
+    api_.writer().remove(table, ns, name_of(claim->value), {.propagation = "Background"}, false);
   }
 }
 

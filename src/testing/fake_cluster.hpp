@@ -3,7 +3,8 @@
 // between steps. start() makes steps by the clock.
 // They act from inside the server and so never fail, and are not counted as calls; pods made by the Job controller
 // pass admission.
-// Sources: "Pod Lifecycle", "Jobs", "Garbage Collection" of the Kubernetes documentation.
+// Sources: "Pod Lifecycle", "Jobs", "Garbage Collection", "Dynamic Resource Allocation" of the Kubernetes
+// documentation.
 #pragma once
 
 #include <map>
@@ -40,8 +41,9 @@ class FakeCluster final {
   void step();
   void kubelets();
   void jobs();
-  void garbage();      // owner references, foreground and orphan deletion
-  void pod_garbage();  // pods without node or whose node is gone
+  void garbage();          // owner references, foreground and orphan deletion
+  void pod_garbage();      // pods without node or whose node is gone
+  void resource_claims();  // reservations of pods that are over or gone, and the protection of claims without any
   void namespaces();
   void heartbeats();
 
@@ -51,6 +53,7 @@ class FakeCluster final {
  private:
   void kubelet_of(const ObjectPtr& pod);
   void finish_pod(const ObjectPtr& pod, bool failed, std::string_view reason);
+  void sync_claim(ApiTable& table, const ObjectPtr& claim);
   void sync_job(const ObjectPtr& job, const std::vector<ObjectPtr>& pods);
   void start_pods(const json::Value& job, std::int64_t wanted, std::set<std::int64_t> indexes);
   Task<> create_pod(json::Value pod, std::string job_uid);
