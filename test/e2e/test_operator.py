@@ -11,10 +11,12 @@ import urllib.error
 import urllib.request
 
 import pytest
+import yaml
 from kubernetes import client
 from kubernetes.client.rest import ApiException
 
 from conftest import DEVCLUSTER, ROOT, STATE, run, run_aloud
+from external_metrics import ExternalMetrics
 from kube import absent_is_none
 from waiting import always, eventually
 
@@ -257,14 +259,28 @@ def test_kubectl_scales_a_nodeset(hpc):
     assert len(selected) == 3, scale
 
 
-def test_a_horizontal_pod_autoscaler_scales_a_nodeset(hpc):
-    """The example's autoscaler keeps its minimum, for which it needs no metric."""
-    example = ROOT / "docs/examples/operator/hpa.yaml"
-    run(DEVCLUSTER, "run", "kubectl", "apply", "-f", example)
-    try:
-        eventually(lambda: hpc.settled(cpu=3), "three workers cpu serve", every=0.5)
-    finally:
-        run(DEVCLUSTER, "run", "kubectl", "delete", "-f", example)
+def test_a_horizontal_pod_autoscaler_follows_the_jobs(hpc, tmp_path):
+    """The example's autoscaler on what slurmctld counts: pending jobs bring workers, idle workers go, a job that runs
+    keeps its worker."""
+
+    def kubectl(verb, objects):
+        file = tmp_path / "objects.json"
+        file.write_text(json.dumps(objects))
+        run(DEVCLUSTER, "run", "kubectl", verb, "-f", file)
+
+    autoscaler = yaml.safe_load((ROOT / "docs/examples/operator/hpa.yaml").read_text())
+    autoscaler["spec"]["behavior"]["scaleDown"]["stabilizationWindowSeconds"] = 0
+    slurmctld = f"http://{hpc.kube.core.read_namespaced_service('slurm-controller', NS).spec.cluster_ip}:6817"
+    jobs = [hpc.sbatch("sleep 250", "-p", "cpu", "-N1", "--exclusive") for _ in range(4)]
+    with ExternalMetrics(kubectl, slurmctld, tmp_path):
+        kubectl("apply", autoscaler)
+        try:
+            eventually(lambda: set(hpc.states(jobs)) == {"RUNNING"}, "a worker has come for each job", every=0.5)
+            hpc.on_login("scancel", *map(str, jobs[:3]))
+            eventually(lambda: list(hpc.workers(CPU)) == [f"{CPU}-{hpc.jobs()[jobs[3]]['nodes'].rsplit('-', 1)[1]}"], "the worker with the job is left alone", every=0.5)
+            assert hpc.state(jobs[3]) == "RUNNING" and hpc.jobs()[jobs[3]]["restart_cnt"] == 0
+        finally:
+            kubectl("delete", autoscaler)
 
 
 def test_a_killed_worker_comes_back(hpc):

@@ -151,7 +151,8 @@ def test_what_the_webhook_sees():
     assert [hook["name"] for hook in hooks] == [kind + "-v1beta1.kb.io" for kind in KINDS]
     for hook, kind in zip(hooks, KINDS):
         assert hook["clientConfig"]["service"]["path"] == "/validate-slinky-slurm-net-v1beta1-" + kind
-        assert hook["failurePolicy"] == "Ignore" and hook["timeoutSeconds"] == 3 and "matchConditions" not in hook
+        assert hook["failurePolicy"] == "Ignore" and hook["timeoutSeconds"] == 3
+        assert [one["expression"] for one in hook["matchConditions"]] == ["!has(object.metadata.deletionTimestamp)"], "what goes is not held up"
         assert [one["values"] for one in hook["namespaceSelector"]["matchExpressions"]] == [["a", "b"], ["kube-system", "kube-public", "kube-node-lease"]]
     (hook,) = find(text, "MutatingWebhookConfiguration", "slurm-operator-webhook")["webhooks"]
     assert hook["failurePolicy"] == "Ignore" and hook["timeoutSeconds"] == 3 and hook["matchConditions"]
