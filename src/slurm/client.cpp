@@ -441,4 +441,12 @@ Task<std::vector<Partition>> Client::list_partitions(std::stop_token stop) {
   co_return require_list(ask.name, answer, read(ask.name, answer, decode_partitions));
 }
 
+Task<bool> Client::partitions_unchanged(std::int64_t since, std::stop_token stop) {
+  const Ask ask = impl_->list("list_partitions", "asking since when partitions are as they are", "partitions/", since);
+  const Answer answer = co_await impl_->call(ask, stop);
+  if (answer.status == 304 && since > 0) co_return true;
+  require_good(ask.name, answer);
+  co_return false;
+}
+
 }  // namespace bascule::slurm

@@ -87,6 +87,9 @@ class Client final {
   Task<> delete_reservation(std::string name, std::stop_token stop = {});
 
   Task<std::vector<Partition>> list_partitions(std::stop_token stop = {});
+  // Nothing about partitions has changed since then (seconds, by slurmctld's clock). slurmctld counts its own start as
+  // a change of them, so true says too that it has been running ever since.
+  Task<bool> partitions_unchanged(std::int64_t since, std::stop_token stop = {});
 
  private:
   struct Impl;

@@ -212,6 +212,19 @@ TEST(SlurmClient, ListsSinceThen) {
   EXPECT_TRUE(world.run(world.client->list_nodes(nodes.last_update + 2)).unchanged);
 }
 
+TEST(SlurmClient, AStartOfSlurmctldIsAChangeOfPartitions) {
+  World world;
+  const std::int64_t begin = std::chrono::floor<std::chrono::seconds>(world.fake.now().time_since_epoch()).count();
+  world.loop.advance(60s);
+  EXPECT_FALSE(world.run(world.client->partitions_unchanged(begin)));
+  EXPECT_TRUE(world.run(world.client->partitions_unchanged(begin + 2)));
+  world.fake.stop_controller();
+  world.fake.start_controller();
+  EXPECT_FALSE(world.run(world.client->partitions_unchanged(begin + 2)));
+  EXPECT_TRUE(world.run(world.client->partitions_unchanged(begin + 62)));
+  EXPECT_FALSE(world.run(world.client->partitions_unchanged(0))) << "no question at all";
+}
+
 TEST(SlurmClient, Nodes) {
   World world;
   world.run(world.client->add_node(test::kNodes));

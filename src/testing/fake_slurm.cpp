@@ -222,6 +222,7 @@ net::ServerResponse FakeSlurm::act(const Route& route, const std::string& body) 
     return json(200, out + "]," + slurm_envelope(about) + "}");
   }
   if (route.endpoint == "GET partitions") {
+    if (route.since > 0 && route.since - 1 >= model_.last_partition_update()) return text(304, "");
     std::string out = "{\"partitions\":[";
     for (const slurm::Partition& partition : model_.partitions()) {
       if (!out.ends_with('[')) out += ',';

@@ -58,7 +58,10 @@ class FakeSlurm final {
   WallTime now() const { return loop_.wall(); }
 
   void stop_controller() { controller_up_ = false; }
-  void start_controller() { controller_up_ = true; }
+  void start_controller() {
+    controller_up_ = true;
+    model_.restarted(now());
+  }
   bool controller_up() const noexcept { return controller_up_; }
   void set_versions(std::vector<std::string> versions) { options_.versions = std::move(versions); }
   // Keeps the lists of now, for kOldData.

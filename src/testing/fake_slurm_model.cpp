@@ -114,6 +114,7 @@ SlurmModel::SlurmModel(WallTime now, SlurmModelOptions options)
     : options_(std::move(options)), next_id_(options_.first_job_id) {
   touch_jobs(now);
   touch_nodes(now);
+  restarted(now);
 }
 
 // --- small state -----------------------------------------------------------------------------------------------------
@@ -460,6 +461,11 @@ void SlurmModel::lose_state(WallTime now, bool keep_nodes, bool reset_ids) {
   if (reset_ids) next_id_ = options_.first_job_id;
   touch_jobs(now);
   touch_nodes(now);
+  restarted(now);
+}
+
+void SlurmModel::restarted(WallTime now) {
+  last_partition_update_ = epoch_seconds(now);
 }
 
 }  // namespace bascule::testing

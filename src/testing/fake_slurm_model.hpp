@@ -98,6 +98,8 @@ class SlurmModel final {
   std::expected<void, SlurmNo> delete_node(WallTime now, const std::string& name);
   // slurmctld came up without its state file: no jobs; `keep_nodes` false: nor dynamic nodes. Ids go on or start anew.
   void lose_state(WallTime now, bool keep_nodes, bool reset_ids);
+  // slurmctld came up with its state.
+  void restarted(WallTime now);
 
   // --- looking
   // --------------------------------------------------------------------------------------------------------
@@ -110,6 +112,7 @@ class SlurmModel final {
   bool in_partition(const std::string& node, const std::string& partition) const;
   std::int64_t last_job_update() const noexcept { return last_job_update_; }
   std::int64_t last_node_update() const noexcept { return last_node_update_; }
+  std::int64_t last_partition_update() const noexcept { return last_partition_update_; }
   std::uint64_t submitted() const noexcept { return submitted_; }
   const SlurmModelOptions& options() const noexcept { return options_; }
 
@@ -142,6 +145,7 @@ class SlurmModel final {
   std::optional<WallTime> schedule_at_;
   std::int64_t last_job_update_ = 0;
   std::int64_t last_node_update_ = 0;
+  std::int64_t last_partition_update_ = 0;
   std::uint32_t next_id_;
   std::uint64_t submitted_ = 0;
 };
