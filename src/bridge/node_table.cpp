@@ -88,14 +88,28 @@ const slurm::Node* NodeTable::slurm_node(const std::string& name) const {
 
 void NodeTable::changed(const std::string& name) {
   ++generation_;
-  changes_.push_back(number_of(name));
+  const std::uint32_t number = number_of(name);
+  changes_.push_back(number);
   if (changes_.size() > kMaxChanges) changes_.pop_front();
+  if (nodes_.contains(name) || slurm_.contains(name)) return;
+  // Whoever gets the number next is a change too, so no class takes it for this one.
+  numbers_.erase(numbers_.find(names_[number]));
+  names_[number].clear();
+  free_.push_back(number);
 }
 
 std::uint32_t NodeTable::number_of(const std::string& name) {
-  const auto [it, fresh] = numbers_.try_emplace(name, static_cast<std::uint32_t>(names_.size()));
-  if (fresh) names_.push_back(name);
-  return it->second;
+  const auto known = numbers_.find(name);
+  if (known != numbers_.end()) return known->second;
+  if (free_.empty()) {
+    free_.push_back(static_cast<std::uint32_t>(names_.size()));
+    names_.emplace_back();
+  }
+  const std::uint32_t number = free_.back();
+  free_.pop_back();
+  names_[number] = name;
+  numbers_.emplace(name, number);
+  return number;
 }
 
 const Candidates& NodeTable::candidates(const std::vector<PodPtr>& pods, const std::string& partition) {
@@ -164,9 +178,17 @@ bool NodeTable::judge(Class& kind, std::uint32_t number) const {
     }
     verdict = kUsable;
     if (!why.empty()) {
-      if (kind.reasons.size() >= kMaxReasons) why = "are refused for other reasons";
-      auto reason = std::ranges::find(kind.reasons, why, &std::pair<std::string, int>::first);
-      if (reason == kind.reasons.end()) reason = kind.reasons.insert(reason, {std::move(why), 0});
+      auto reason = std::ranges::find(kind.reasons, why, &Reason::first);
+      if (reason == kind.reasons.end()) {
+        reason = std::ranges::find(kind.reasons, 0, &Reason::second);
+        if (reason != kind.reasons.end()) {
+          reason->first = std::move(why);
+        } else {
+          if (kind.reasons.size() >= kMaxReasons) why = "are refused for other reasons";
+          reason = std::ranges::find(kind.reasons, why, &Reason::first);
+          if (reason == kind.reasons.end()) reason = kind.reasons.insert(reason, {std::move(why), 0});
+        }
+      }
       verdict = static_cast<std::uint16_t>(kRefused + (reason - kind.reasons.begin()));
     }
   }

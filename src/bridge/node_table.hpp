@@ -32,6 +32,8 @@ class NodeTable final : public NodeView {
   void on_neighbour(std::function<void(Neighbour&)> look) { look_ = std::move(look); }
   // Grows when something changed that may change an answer of candidates().
   std::uint64_t generation() const noexcept { return generation_; }
+  // What its memory grows by: the most nodes there have been at a time.
+  std::size_t places() const noexcept { return names_.size(); }
 
   const Candidates& candidates(const std::vector<PodPtr>& pods, const std::string& partition) override;
   NodePtr by_slurm_name(const std::string& name) const override;
@@ -45,13 +47,14 @@ class NodeTable final : public NodeView {
   const slurm::Node* slurm_node(const std::string& name) const override;
 
  private:
+  using Reason = std::pair<std::string, int>;
   // Pods that may use the same nodes, and what was found of each node.
   struct Class {
     std::vector<PodConstraints> constraints;
     std::string partition;
     std::uint64_t generation = 0;
     std::vector<std::uint16_t> verdicts;  // by number of the node: kOutside, kUsable, else kRefused + index in reasons
-    std::vector<std::pair<std::string, int>> reasons;  // why nodes are refused, and how many are
+    std::vector<Reason> reasons;          // why nodes are refused, and how many are; 0: a free place
     Candidates candidates;
   };
   void changed(const std::string& name);
@@ -65,8 +68,9 @@ class NodeTable final : public NodeView {
   std::unordered_map<std::string, NodePtr> nodes_;  // by Slurm name
   std::unordered_map<std::string, SlurmNodePtr> slurm_;
   std::unordered_map<std::string, Class> classes_;
-  std::unordered_map<std::string, std::uint32_t> numbers_;  // of every name ever seen
-  std::vector<std::string> names_;
+  std::unordered_map<std::string, std::uint32_t> numbers_;  // of every name that is a node of either
+  std::vector<std::string> names_;                          // by number; empty: of none
+  std::vector<std::uint32_t> free_;                         // numbers of none
   std::deque<std::uint32_t> changes_;  // the latest changed nodes; the last one made generation_ what it is
   NodeUsage usage_;
   Volumes volumes_;

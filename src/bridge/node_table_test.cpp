@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 
 #include "bridge/names.hpp"
+#include "slurm/hostlist.hpp"
 
 namespace bascule::bridge {
 namespace {
@@ -207,6 +209,35 @@ TEST_F(NodeTableTest, HostPortsAreTakenOnce) {
   table.on_pod(first, nullptr);
   other.host_ports = {9090};
   EXPECT_EQ(table.refusal(other, *n1, {}), "");
+}
+
+// Autoscaled nodes come and go for months under ever new names.
+TEST_F(NodeTableTest, NodesThatComeAndGoLeaveNothingBehind) {
+  std::mt19937 random(1);
+  std::map<std::string, std::string> zones;
+  for (int i = 0; i < 20'000; ++i) {
+    if (zones.size() > 20 || (!zones.empty() && random() % 2 == 0)) {
+      const auto gone = std::next(zones.begin(), static_cast<std::ptrdiff_t>(random() % zones.size()));
+      table.on_node(make(gone->first, gone->second), nullptr);
+      table.on_slurm_node(make_slurm(gone->first), nullptr);
+      zones.erase(gone);
+    } else {
+      const std::string name = "cloud-" + std::to_string(i);
+      const std::string zone = random() % 2 == 0 ? "a" : "b";
+      add(name, zone);
+      zones.emplace(name, zone);
+    }
+    if (random() % 50 != 0) continue;
+    const Candidates& a = table.candidates({pod("a")}, "p");
+    std::vector<std::string> excluded;
+    for (const auto& [name, zone] : zones) {
+      if (zone == "b") excluded.push_back(name);
+    }
+    std::ranges::sort(excluded);
+    ASSERT_EQ(a.usable, zones.size() - excluded.size());
+    ASSERT_EQ(slurm::expand_hostlist(a.excluded).value_or(std::vector<std::string>{}).size(), excluded.size());
+  }
+  EXPECT_LE(table.places(), 22u);
 }
 
 }  // namespace
