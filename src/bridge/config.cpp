@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -243,20 +244,41 @@ class Reader final {
   }
 
   IdentityRule read_identity(const std::string& place, const json::Object& item) {
-    static constexpr std::string_view kKnown[] = {"namespaces", "users", "groups", "accounts", "qos", "partitions"};
-    static constexpr std::vector<std::string> IdentityRule::* kFields[] = {
-        &IdentityRule::namespaces, &IdentityRule::users, &IdentityRule::groups,
-        &IdentityRule::accounts,   &IdentityRule::qos,   &IdentityRule::partitions};
+    static constexpr std::string_view kKnown[] = {"namespaces", "users",  "groups",       "accounts", "qos",
+                                                  "partitions", "wckeys", "reservations", "licenses", "maxPriority"};
+    static constexpr std::vector<std::string> IdentityRule::* kLists[] = {
+        &IdentityRule::namespaces, &IdentityRule::users,        &IdentityRule::groups,
+        &IdentityRule::accounts,   &IdentityRule::qos,          &IdentityRule::partitions,
+        &IdentityRule::wckeys,     &IdentityRule::reservations, &IdentityRule::licenses};
     IdentityRule rule;
     std::vector<std::string_view> seen;
     for (const auto& [raw, part] : item) {
       const std::string_view key = canonical(place + ".", {raw.data(), raw.size()}, kKnown, seen);
       if (key.empty() || part.is_null()) continue;
-      rule.*kFields[std::ranges::find(kKnown, key) - std::begin(kKnown)] =
+      if (key == "maxPriority") {
+        rule.max_priority = read_priority(place + ".maxPriority", part);
+        continue;
+      }
+      rule.*kLists[std::ranges::find(kKnown, key) - std::begin(kKnown)] =
           read_texts(place + "." + std::string(key), part);
     }
     if (rule.namespaces.empty()) fault(place + ".namespaces", "is required: the namespaces the rule is for");
+    for (std::size_t i = 0; i < rule.licenses.size(); ++i) {
+      const std::string& name = rule.licenses[i];
+      if (name.find_first_of(":=,;|") == std::string::npos) continue;
+      fault(
+          fmt::format("{}.licenses[{}]", place, i),
+          fmt::format("\"{}\" is not the name of one license (NAME or NAME@SERVER); numbers do not belong here", name));
+    }
     return rule;
+  }
+
+  std::optional<std::uint32_t> read_priority(const std::string& place, const json::Value& value) {
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  // of the annotation
+    const std::int64_t number = value.is_int64() ? value.get_int64() : -1;
+    if (number >= 0 && number <= kMost) return static_cast<std::uint32_t>(number);
+    fault(place, fmt::format("expected a whole number from 0 to {}, found {}", kMost, kind_of(value)));
+    return std::nullopt;
   }
 
   // Partition and MCS label travel to Slurm as they are; white space or a comma there is always a slip.

@@ -2,6 +2,7 @@
 // slurm-bridge matches them; an unknown key is a fault, since a misspelt one would silently change where pods run.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,10 +23,13 @@ struct LabelSelector {
   std::vector<LabelRequirement> requirements;
 };
 
-// Who in Slurm the pods of some namespaces may be (identity.hpp). A namespace may end in '*'.
+// Who in Slurm the pods of some namespaces may be, and what they may ask for (identity.hpp). A namespace may end in
+// '*'.
 struct IdentityRule {
   std::vector<std::string> namespaces = {};
-  std::vector<std::string> users = {}, groups = {}, accounts = {}, qos = {}, partitions = {};
+  std::vector<std::string> users = {}, groups = {}, accounts = {}, qos = {}, partitions = {}, wckeys = {};
+  std::vector<std::string> reservations = {}, licenses = {};
+  std::optional<std::uint32_t> max_priority = {};  // nullopt: no priority may be asked for
 };
 
 struct Config {

@@ -47,6 +47,21 @@ identities:
   EXPECT_THAT(config.identities[0].accounts, ElementsAre("physics", "maths"));
   EXPECT_THAT(faults_of("identities: [{users: [a]}]"), ElementsAre(HasSubstr("identities[0].namespaces: is required")));
   EXPECT_THAT(faults_of("identities: [{namespaces: [a], user: [b]}]"), ElementsAre(HasSubstr("did you mean users?")));
+  const Config more = parse_config(
+      "identities: [{namespaces: [a], reservations: [r], wckeys: [w], licenses: [l@db], maxPriority: 100}]", "c.yaml",
+      false);
+  EXPECT_THAT(more.identities.at(0).reservations, ElementsAre("r"));
+  EXPECT_THAT(more.identities[0].wckeys, ElementsAre("w"));
+  EXPECT_THAT(more.identities[0].licenses, ElementsAre("l@db"));
+  EXPECT_EQ(more.identities[0].max_priority, 100u);
+  EXPECT_EQ(config.identities[0].max_priority, std::nullopt);
+  for (const char* wrong : {"-1", "1.5", "2147483648", "'7'", "[1]"}) {
+    EXPECT_THAT(faults_of(std::string("identities: [{namespaces: [a], maxPriority: ") + wrong + "}]"),
+                ElementsAre(HasSubstr("identities[0].maxPriority: expected a whole number from 0")))
+        << wrong;
+  }
+  EXPECT_THAT(faults_of("identities: [{namespaces: [a], licenses: [\"matlab:2\"]}]"),
+              ElementsAre(HasSubstr("licenses[0]: \"matlab:2\" is not the name of one license")));
   EXPECT_THAT(faults_of("identities: {}"), ElementsAre(HasSubstr("expected a list of rules")));
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "bridge/names.hpp"
 
@@ -14,16 +15,23 @@ namespace {
 struct Field {
   std::string_view suffix;
   std::vector<std::string> IdentityRule::* allowed;
-  std::optional<std::string> slurm::JobDescription::* value;
-  bool open;  // free when the rule does not list it
+  std::optional<std::string> slurm::JobDescription::* value;  // nullptr: nothing is given by default
+  bool open;                                                  // free when the rule does not list it
+  std::string_view what;                                      // "may not ..."
 };
+using Rule = IdentityRule;
+using Job = slurm::JobDescription;
 constexpr Field kFields[] = {
-    {"user-id", &IdentityRule::users, &slurm::JobDescription::user_id, false},
-    {"group-id", &IdentityRule::groups, &slurm::JobDescription::group_id, false},
-    {"account", &IdentityRule::accounts, &slurm::JobDescription::account, true},
-    {"qos", &IdentityRule::qos, &slurm::JobDescription::qos, true},
-    {"partition", &IdentityRule::partitions, &slurm::JobDescription::partition, true},
+    {"user-id", &Rule::users, &Job::user_id, false, "be"},
+    {"group-id", &Rule::groups, &Job::group_id, false, "be"},
+    {"account", &Rule::accounts, &Job::account, true, "be"},
+    {"qos", &Rule::qos, &Job::qos, true, "be"},
+    {"partition", &Rule::partitions, &Job::partition, true, "be"},
+    {"wckey", &Rule::wckeys, &Job::wckey, true, "be"},
+    {"reservation", &Rule::reservations, nullptr, false, "use"},
+    {"licenses", &Rule::licenses, nullptr, true, "use"},
 };
+constexpr std::string_view kAskForRule = "remove it, or ask the administrator for a rule in identities";
 
 bool matches(const std::string& pattern, std::string_view ns) {
   if (pattern.ends_with('*')) return ns.starts_with(std::string_view(pattern).substr(0, pattern.size() - 1));
@@ -35,6 +43,43 @@ std::string_view value_of(const AnnotationViews& annotations, std::string_view s
     if (key.starts_with(names::kJobPrefix) && key.substr(names::kJobPrefix.size()) == suffix) return value;
   }
   return {};
+}
+
+// "a,b" of reservations, "matlab:2,ansys@db:1" of licenses (';' and '|' between them too): the names.
+std::vector<std::string_view> names_in(std::string_view value) {
+  std::vector<std::string_view> names;
+  while (!value.empty()) {
+    const std::size_t end = std::min(value.find_first_of(",;|"), value.size());
+    std::string_view name = value.substr(0, end);
+    value.remove_prefix(std::min(end + 1, value.size()));
+    name = name.substr(0, name.find_first_of(":="));
+    while (name.starts_with(' ')) name.remove_prefix(1);
+    while (name.ends_with(' ')) name.remove_suffix(1);
+    if (!name.empty()) names.push_back(name);
+  }
+  return names;
+}
+
+// What of the annotation's value the list does not allow; empty: nothing.
+std::string_view not_listed(const Field& field, const std::vector<std::string>& allowed, std::string_view asked) {
+  const auto listed = [&allowed](std::string_view name) {
+    return std::ranges::any_of(allowed, [name](const std::string& one) { return one == "*" || one == name; });
+  };
+  if (field.value != nullptr) return listed(asked) ? std::string_view{} : asked;
+  for (const std::string_view name : names_in(asked)) {
+    if (!listed(name)) return name;
+  }
+  return {};
+}
+
+std::string priority_fault(const IdentityRule& policy, std::string_view ns, std::string_view asked) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(asked.data(), asked.data() + asked.size(), number);
+  if (error == std::errc::invalid_argument || end != asked.data() + asked.size()) return {};
+  if (policy.max_priority && error == std::errc{} && number <= *policy.max_priority) return {};
+  return fmt::format(
+      "annotation {}priority: namespace {} may not ask for priority {} in Slurm; {}", names::kJobPrefix, ns, asked,
+      policy.max_priority ? fmt::format("allowed: up to {}", *policy.max_priority) : std::string(kAskForRule));
 }
 
 }  // namespace
@@ -52,16 +97,20 @@ std::vector<std::string> apply_identity(const std::vector<IdentityRule>& rules, 
     const std::vector<std::string>& allowed = policy.*field.allowed;
     const std::string_view asked = value_of(annotations, field.suffix);
     if (asked.empty()) {
-      if (!allowed.empty() && allowed.front() != "*") job.*field.value = allowed.front();
+      const bool given = field.value != nullptr && !allowed.empty() && allowed.front() != "*";
+      if (given) job.*field.value = allowed.front();
       continue;
     }
-    const bool listed =
-        std::ranges::any_of(allowed, [&](const std::string& one) { return one == "*" || one == asked; });
-    if (listed || (allowed.empty() && field.open)) continue;
-    faults.push_back(fmt::format("annotation {}{}: namespace {} may not be {} in Slurm; {}", names::kJobPrefix,
-                                 field.suffix, ns, in_quotes(asked),
-                                 allowed.empty() ? "remove it, or ask the administrator for a rule in identities"
-                                                 : fmt::format("allowed: {}", fmt::join(allowed, ", "))));
+    if (allowed.empty() && field.open) continue;
+    const std::string_view fault = not_listed(field, allowed, asked);
+    if (fault.empty()) continue;
+    faults.push_back(
+        fmt::format("annotation {}{}: namespace {} may not {} {} in Slurm; {}", names::kJobPrefix, field.suffix, ns,
+                    field.what, in_quotes(fault),
+                    allowed.empty() ? std::string(kAskForRule) : fmt::format("allowed: {}", fmt::join(allowed, ", "))));
+  }
+  if (const std::string_view asked = value_of(annotations, "priority"); !asked.empty()) {
+    if (std::string fault = priority_fault(policy, ns, asked); !fault.empty()) faults.push_back(std::move(fault));
   }
   return faults;
 }

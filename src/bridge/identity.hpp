@@ -1,7 +1,11 @@
-// Who in Slurm a namespace may be: the configuration's `identities`. Without any, everything is as the annotations say.
-// With some, the first rule that names the namespace counts. What it lists is allowed, and the first of it is used when
-// the annotation is absent; "*" allows anything. What it does not list: user and group may not be set at all; account,
-// QOS and partition are Slurm's own to refuse. A namespace without a rule has an empty one. Pure.
+// Who in Slurm a namespace may be and what it may ask for: the configuration's `identities`. Without any, everything is
+// as the annotations say. With some, the first rule that names the namespace counts; a namespace without a rule has an
+// empty one. What a rule lists is allowed; "*" allows anything. Pure.
+//  - user, group, account, QOS, partition, wckey: the first of the list is used when the annotation is absent.
+//  - reservation, licenses: each one named must be listed; none is given by default.
+//  - priority: up to the rule's maximum.
+// What a rule does not list: account, QOS, partition, wckey and licenses are Slurm's own to refuse. The rest may not be
+// asked for, since Slurm grants it to whomever the bridge submits as.
 #pragma once
 
 #include <string>
@@ -15,7 +19,7 @@
 namespace bascule::bridge {
 
 // Fills in what the rule gives where the annotations are silent; returns a sentence for each annotation that it
-// forbids.
+// forbids. An annotation that cannot be read is not its matter.
 std::vector<std::string> apply_identity(const std::vector<IdentityRule>& rules, std::string_view ns,
                                         const AnnotationViews& annotations, slurm::JobDescription& job);
 

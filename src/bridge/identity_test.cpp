@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "bridge/names.hpp"
+
 namespace bascule::bridge {
 namespace {
 
@@ -52,6 +54,48 @@ TEST(Identity, WhatIsNotListedIsRefusedInOneSentenceEach) {
                           HasSubstr("group-id: namespace alice-hpc may not be \"0\" in Slurm; remove it")));
   EXPECT_THAT(apply("elsewhere", asked, job), ElementsAre(HasSubstr("user-id"), HasSubstr("group-id")));
   EXPECT_THAT(apply("team-7", asked, job), ElementsAre(HasSubstr("group-id"), HasSubstr("partition")));
+}
+
+// Slurm would grant a priority to whomever the bridge submits as; a reservation too.
+TEST(Identity, WhatIsPrivilegedMustBeAllowed) {
+  const std::vector<IdentityRule> rules{
+      {.namespaces = {"free"}, .wckeys = {"*"}, .reservations = {"*"}, .licenses = {"*"}, .max_priority = 5000},
+      {.namespaces = {"strict"},
+       .wckeys = {"w1", "w2"},
+       .reservations = {"ai", "night"},
+       .licenses = {"matlab", "a@db"}},
+  };
+  const std::string prefix(names::kJobPrefix);
+  const auto faults = [&](std::string_view ns, std::string_view suffix, std::string_view value) {
+    const std::string key = prefix + std::string(suffix);
+    slurm::JobDescription job;
+    return apply_identity(rules, ns, {{key, value}}, job);
+  };
+  for (const auto& [suffix, value] : {std::pair{"priority", "5000"}, std::pair{"reservation", "any"},
+                                      std::pair{"wckey", "any"}, std::pair{"licenses", "x:9"}}) {
+    EXPECT_THAT(faults("free", suffix, value), IsEmpty()) << suffix;
+  }
+  EXPECT_THAT(faults("free", "priority", "5001"),
+              ElementsAre(HasSubstr("namespace free may not ask for priority 5001 in Slurm; allowed: up to 5000")));
+  EXPECT_THAT(faults("free", "priority", "99999999999999999999999"), ElementsAre(HasSubstr("up to 5000")));
+  EXPECT_THAT(faults("free", "priority", "much"), IsEmpty()) << "told as what cannot be read";
+  EXPECT_THAT(faults("strict", "priority", "1"), ElementsAre(HasSubstr("priority 1 in Slurm; remove it, or ask")));
+  EXPECT_THAT(faults("strict", "reservation", "night,ai"), IsEmpty());
+  EXPECT_THAT(faults("strict", "reservation", "ai,root"),
+              ElementsAre(HasSubstr("may not use \"root\" in Slurm; allowed: ai, night")));
+  EXPECT_THAT(faults("strict", "licenses", "matlab:2, a@db=1"), IsEmpty());
+  EXPECT_THAT(faults("strict", "licenses", "matlab:2|ansys"), ElementsAre(HasSubstr("may not use \"ansys\"")));
+  EXPECT_THAT(faults("strict", "wckey", "w3"), ElementsAre(HasSubstr("may not be \"w3\"")));
+  EXPECT_THAT(faults("elsewhere", "reservation", "ai"), ElementsAre(HasSubstr("remove it, or ask the administrator")));
+  EXPECT_THAT(faults("elsewhere", "priority", "0"), ElementsAre(HasSubstr("priority")));
+  EXPECT_THAT(faults("elsewhere", "licenses", "matlab:2"), IsEmpty()) << "Slurm counts them";
+  EXPECT_THAT(faults("elsewhere", "wckey", "w"), IsEmpty()) << "Slurm knows whose they are";
+  slurm::JobDescription job;
+  EXPECT_THAT(apply_identity(rules, "strict", {}, job), IsEmpty());
+  EXPECT_EQ(job.wckey, "w1");
+  EXPECT_EQ(job.reservation, std::nullopt) << "allowed, not wished";
+  EXPECT_EQ(job.licenses, std::nullopt);
+  EXPECT_THAT(apply("any", {{"slurmjob.slinky.slurm.net/priority", "9"}}, job, {}), IsEmpty()) << "no policy";
 }
 
 TEST(Identity, ANameIsNoPattern) {
