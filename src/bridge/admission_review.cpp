@@ -196,6 +196,7 @@ Verdict validate(const Config& config, const Review& review, Managed by_namespac
     return verdict;
   }
   if (!is_trusted(config, review)) change_faults(*review.old_object, pod, faults);
+  group_faults(*review.old_object, pod, faults);
   Sentences old_faults;
   Sentences new_faults;
   request_faults(config, review.ns, *review.old_object, old_faults);

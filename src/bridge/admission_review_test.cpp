@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "bridge/names.hpp"
 #include "json/patch.hpp"
 
 namespace bascule::bridge {
@@ -320,6 +321,33 @@ TEST(Update, OnlyTheBridgeChangesWhatIsTheBridges) {
     EXPECT_TRUE(validated(Case::of("UPDATE", "web", pod("{}", after), pod("{}", before))).allowed) << "foreign pod";
     EXPECT_FALSE(validated(Case::of("UPDATE", "hpc", pod("{}", after), pod("{}", before))).allowed);
   }
+}
+
+// The job would stand for the gang that the pod has left.
+TEST(Update, AGangIsNotLeftOnceThePodHasAJob) {
+  const auto in_group = [](std::string_view group, std::string_view more = "") {
+    return pod(R"({"schedulerName":"slurm-bridge-scheduler"})",
+               fmt::format(R"({{"labels":{{"scheduling.x-k8s.io/pod-group":"{}"{}}}}})", group, more));
+  };
+  const std::string job = R"(,"scheduler.slinky.slurm.net/slurm-jobid":"7")";
+  const auto told = [](json::Value before, json::Value after, std::string_view user = "ada") {
+    return validated(Case::of("UPDATE", "hpc", std::move(after), std::move(before), user)).message;
+  };
+  EXPECT_EQ(told(in_group("a"), in_group("b")), "") << "nothing stands for it yet";
+  EXPECT_THAT(
+      told(in_group("a", job), in_group("b", job)),
+      HasSubstr("metadata.labels[scheduling.x-k8s.io/pod-group] says which gang the pod belongs to and may not be "
+                "changed (\"a\" to \"b\") once it has a Slurm job 7; delete the pod"));
+  EXPECT_THAT(told(in_group("", job), in_group("b", job)), HasSubstr("which gang"));
+  EXPECT_THAT(told(in_group("a", job), in_group("b", job), "system:serviceaccount:slinky:slurm-bridge-x"),
+              HasSubstr("which gang"))
+      << "nobody may";
+  EXPECT_EQ(told(in_group("a", job), in_group("a", job + R"(,"other":"x")")), "");
+  json::Value held = in_group("a");
+  json::at_or_create(held, {"metadata", "finalizers"}) = json::Array{names::kFinalizer};
+  json::Value moved = held;
+  json::at_or_create(moved, {"metadata", "labels", "leaderworkerset.sigs.k8s.io/group-key"}) = "k";
+  EXPECT_THAT(told(held, moved), HasSubstr("group-key"));
 }
 
 TEST(Update, NamesAreTrustedWholeOrByPrefix) {

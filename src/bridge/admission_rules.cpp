@@ -17,6 +17,8 @@ namespace {
 constexpr std::string_view kOwnLabels[] = {names::kSlurmJobId};
 constexpr std::string_view kOwnAnnotations[] = {names::kSlurmNode, names::kSlurmRestarts, names::kSlurmState,
                                                 names::kSlurmReason};
+// Which gang the pod belongs to. (spec.schedulingGroup, which says it too, cannot be changed.)
+constexpr std::string_view kGroupLabels[] = {names::kPodGroup, names::kLwsName, names::kLwsGroupKey};
 
 std::string_view label(const json::Value& pod, std::string_view key) {
   return json::string_at(pod, {"metadata", "labels", key});
@@ -129,6 +131,18 @@ void change_faults(const json::Value& before, const json::Value& after, Sentence
         fmt::format("metadata.finalizers: {} belongs to the bridge, which removes it when the pod's Slurm job is over; "
                     "leave it as it is",
                     names::kFinalizer));
+  }
+}
+
+void group_faults(const json::Value& before, const json::Value& after, Sentences& faults) {
+  const std::string_view job = label(before, names::kSlurmJobId);
+  if (job.empty() && !has_finalizer(before)) return;
+  for (const std::string_view key : kGroupLabels) {
+    if (label(before, key) == label(after, key)) continue;
+    faults.push_back(
+        fmt::format("metadata.labels[{}] says which gang the pod belongs to and may not be changed ({} to {}) once it "
+                    "has a Slurm job{}{}; delete the pod and create it in its new group",
+                    key, in_quotes(label(before, key)), in_quotes(label(after, key)), job.empty() ? "" : " ", job));
   }
 }
 

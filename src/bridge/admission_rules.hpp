@@ -17,6 +17,8 @@ using Sentences = std::vector<std::string>;
 void preset_faults(const json::Value& pod, Sentences& faults);
 // What only the bridge may write, changed between two versions of a pod.
 void change_faults(const json::Value& before, const json::Value& after, Sentences& faults);
+// Another gang for a pod whose Slurm job stands for it as a member of the one it was in.
+void group_faults(const json::Value& before, const json::Value& after, Sentences& faults);
 // What Slurm cannot honour: resource claims, topology spread, native beside claimed CPUs.
 void shape_faults(const json::Value& pod, Sentences& faults);
 // Device classes that cannot be translated; job annotations that cannot be read, contradict the request, or claim to be
