@@ -188,11 +188,46 @@ TEST(BridgeSim, LostSlurmStateKillsNoPod) {
   EXPECT_EQ(w.pods_on_nodes().size(), 3u);
 }
 
+// ... nor that it lists higher ones later: they were given anew. Whoever starts after that, and never saw the jobs,
+// must not be taken in by it either.
+TEST(BridgeSim, IdsThatPassThoseOfALostStateKillNoPod) {
+  World w(4, 3);
+  w.scheduler.start();
+  w.pod_sync.start();
+  w.loop.advance(10min);
+  for (const char* name : {"p", "q", "r"}) add_endless_pod(w, name);
+  w.loop.advance(10s);
+  ASSERT_EQ(w.pods_on_nodes().size(), 3u);
+  const auto told = [&] { return json::dump(*w.api.get(r::kPods, {"slurm-bridge", "p"})); };
+  w.slurm.stop_controller();
+  w.loop.advance(1min);
+  w.slurm.model().lose_state(w.slurm.now(), true, true);
+  w.slurm.start_controller();
+  w.loop.advance(3min);
+  EXPECT_EQ(w.pods_on_nodes().size(), 3u);
+  EXPECT_THAT(told(), ::testing::HasSubstr("Slurm does not know job 1, which holds this pod's node; the pod is left"));
+  for (int life = 0; life < 3; ++life) {
+    for (int i = 0; i < 3; ++i) w.hold_nodes(1);
+    for (const auto& [id, job] : std::map(w.slurm.model().jobs())) {
+      if (!job.view.states.ended()) (void)w.slurm.model().cancel(w.slurm.now(), JobId{id});
+    }
+    w.hold_nodes(1);
+    w.loop.advance(20min);  // the ended ones are purged
+    EXPECT_EQ(w.pods_on_nodes().size(), 3u) << "life " << life;
+    EXPECT_THAT(told(), ::testing::HasSubstr("slurmctld was started after the pod was made"));
+    w.pod_sync.kill();
+    w.loop.advance(10min);
+    w.pod_sync.start();
+  }
+  EXPECT_THAT(told(), ::testing::HasSubstr(names::kSlurmJobKnown));
+}
+
 // The job has ended and was forgotten while nobody looked: Slurm gives its node to others.
 TEST(BridgeSim, AJobForgottenMeanwhileEndsItsPod) {
   World w(4, 2);
   w.scheduler.start();
   w.pod_sync.start();
+  w.loop.advance(10min);
   for (const char* name : {"p", "q"}) add_endless_pod(w, name);
   w.loop.advance(10s);
   ASSERT_EQ(w.pods_on_nodes().size(), 2u);
@@ -219,6 +254,46 @@ TEST(BridgeSim, DeletedJobFreesItsAllocation) {
   w.loop.advance(2s);
   EXPECT_EQ(w.live_jobs(), 1u);
   EXPECT_FALSE(w.api.get(r::kPods, {"slurm-bridge", "waits"}));
+}
+
+// The webhook refuses it, but may be away: a pod that waits moves from one unit to another, and its job is not left.
+TEST(BridgeSim, APodThatChangesItsGroupLeavesItsJob) {
+  World w(15, 2);
+  w.scheduler.start();
+  w.pod_sync.start();
+  w.hold_nodes(2);
+  w.loop.advance(1s);
+  add_endless_pod(w, "p");
+  w.loop.advance(10s);
+  ASSERT_EQ(w.live_jobs(), 2u);
+  w.api.create(kPodGroups, json::Object{{"apiVersion", kPodGroups.api_version()},
+                                        {"kind", "PodGroup"},
+                                        {"metadata", json::Object{{"name", "g"}, {"namespace", "slurm-bridge"}}},
+                                        {"spec", json::Object{{"minMember", 1}}}});
+  const auto set_group = [&w](json::Value group) {
+    json::Object labels{{std::string(names::kPodGroup), std::move(group)}};
+    w.api.patch(r::kPods, {"slurm-bridge", "p"},
+                json::Object{{"metadata", json::Object{{"labels", std::move(labels)}}}});
+    w.loop.advance(30s);
+  };
+  set_group("g");
+  EXPECT_EQ(w.live_jobs(), 2u);
+  EXPECT_TRUE(w.slurm.model().job(JobId{2})->view.states.ended());
+  set_group(nullptr);
+  EXPECT_EQ(w.live_jobs(), 2u);
+  EXPECT_TRUE(w.slurm.model().job(JobId{3})->view.states.ended());
+  ASSERT_TRUE(w.slurm.model().cancel(w.slurm.now(), JobId{1}));
+  w.loop.advance(5s);
+  ASSERT_EQ(w.pods_on_nodes().size(), 1u);
+  w.check();
+  set_group("g");  // it runs: its job stays, and ends it
+  w.loop.advance(2min);
+  EXPECT_EQ(w.pods_on_nodes().size(), 1u);
+  w.check();
+  ASSERT_TRUE(w.slurm.model().cancel(w.slurm.now(), JobId{4}));
+  w.loop.advance(1min);
+  EXPECT_TRUE(w.pods_on_nodes().empty());
+  EXPECT_EQ(w.live_jobs(), 0u);
 }
 
 // A submit whose answer is lost is adopted, not repeated.

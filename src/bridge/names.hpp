@@ -29,6 +29,9 @@ inline constexpr std::string_view kSlurmReason = "scheduler.slinky.slurm.net/slu
 inline constexpr std::string_view kClaimedBy = "scheduler.slinky.slurm.net/claimed-by";
 inline constexpr std::string_view kClaimContent = "scheduler.slinky.slurm.net/claim-content";
 
+// Pod condition, False while its job is one that Slurm does not know and that may not have ended.
+inline constexpr std::string_view kSlurmJobKnown = "scheduler.slinky.slurm.net/SlurmJobKnown";
+
 inline constexpr std::string_view kFinalizer = "scheduler.slinky.slurm.net/finalizer";
 inline constexpr std::string_view kManagedNodeTaint = "slinky.slurm.net/managed-node";  // value: the scheduler's name
 

@@ -42,6 +42,11 @@ class PodPlanner final {
         return pod->meta.uid == one.first && pod->meta.has_finalizer(names::kFinalizer);
       });
     });
+    const auto gone = [this](const auto& one) {
+      return std::ranges::none_of(view_.pods, [&](const PodPtr& pod) { return pod->meta.uid == one.first; });
+    };
+    std::erase_if(memory_.unheard_of, gone);
+    std::erase_if(memory_.told, gone);
     for (const PodPtr& pod : view_.pods) check_release(pod);
     for (const ClaimPtr& claim : view_.device_claims) {
       const auto pod = std::ranges::find(view_.pods, claim->pod, [](const PodPtr& one) { return one->meta.uid; });
@@ -55,11 +60,13 @@ class PodPlanner final {
     const JobId id = label_of(*pod);
     if (!id) return without_label(pod);
     const auto it = view_.labelled.find(id);
-    // What becomes known of a job that is not listed is no change of any job: nothing else wakes the pod.
-    if (it == view_.labelled.end() || it->second.knowledge == slurm::Knowledge::kUnknown) return wake_at(now_ + kLook);
-    if (it->second.knowledge == slurm::Knowledge::kGone) return with_lost_job(pod, id);
+    const bool heard_of = it != view_.labelled.end() && it->second.knowledge != slurm::Knowledge::kUnknown;
+    if (!heard_of) return with_unknown_job(pod, id);
+    memory_.unheard_of.erase(pod->meta.uid);
+    if (it->second.knowledge == slurm::Knowledge::kGone) return with_lost_job(pod, id, view_.highest > id);
     const slurm::Job& job = *it->second.job;
-    if (!stands_for(job, *pod)) return with_lost_job(pod, id);
+    if (!stands_for(job, *pod)) return with_lost_job(pod, id, false);
+    tell(pod, true, "Slurm knows job " + id.str() + " again");
     if (requeued_since(job, *pod)) return with_requeued_job(pod, job);
     if (runs(job)) return;
     if (job.states.base == slurm::JobState::kPending) return with_restored_job(pod, job);
@@ -109,6 +116,8 @@ class PodPlanner final {
   bool stands_for(const slurm::Job& job, const kube::Pod& pod) const {
     const auto record = parse_record(job.admin_comment);
     if (!record || record->legacy || record->unit == view_.uid) return true;
+    // Its group was changed after it had the job.
+    if (std::ranges::find(record->uids, pod.meta.uid) != record->uids.end()) return true;
     // Or being handed on between two pods of one controller.
     const kube::OwnerReference* owner = pod.meta.controller();
     return owner != nullptr && owner->uid == record->owner;
@@ -124,18 +133,33 @@ class PodPlanner final {
                                   "its latest state; the pod is left running"});
   }
 
-  // slurmctld does not list the job any more. If it lists younger ones its state was kept, so this one has ended and
-  // was forgotten. Otherwise it may have lost its state, which is no reason to stop a pod.
-  void with_lost_job(const PodPtr& pod, JobId id) {
-    const auto it = view_.labelled.find(id);
-    if (view_.highest > id && it->second.knowledge == slurm::Knowledge::kGone) {
-      plan_.deletes.push_back({pod, id, "Slurm job " + id.str() + " has ended and is no longer listed"});
-    } else {
-      wake_at(now_ + kLook);
-      plan_.warnings.push_back(
-          {pod, "SlurmJobUnknown",
-           "Slurm does not know job " + id.str() + ", which holds this pod's node; the pod is left running"});
+  // What becomes known of a job that is not listed is no change of any job: nothing else wakes the pod.
+  void with_unknown_job(const PodPtr& pod, JobId id) {
+    wake_at(now_ + kLook);
+    if (!view_.highest || view_.highest >= id) return;
+    const TimePoint since = memory_.unheard_of.try_emplace(pod->meta.uid, now_).first->second;
+    if (now_ - since >= kUnheardOf) with_lost_job(pod, id, false);
+  }
+
+  // slurmctld does not list the job any more. `passed`: it lists younger ones.
+  void with_lost_job(const PodPtr& pod, JobId id, bool passed) {
+    const WallTime before = pod->meta.created - kClocksDiffer;
+    if (passed && !(view_.restarted && before <= *view_.restarted)) {
+      plan_.deletes.push_back({pod, id, "Slurm job " + id.str() + " has ended and is no longer listed", {}, before});
+      return;
     }
+    wake_at(now_ + kLook);
+    std::string note = "Slurm does not know job " + id.str() + ", which holds this pod's node; the pod is left running";
+    if (passed) note += ": slurmctld was started after the pod was made and may have lost a job that is not over";
+    tell(pod, false, note);
+    plan_.warnings.push_back({pod, "SlurmJobUnknown", std::move(note)});
+  }
+
+  // Nobody needs to read that a job is known before it was not.
+  void tell(const PodPtr& pod, bool known, std::string message) {
+    const auto told = memory_.told.find(pod->meta.uid);
+    const bool same = told == memory_.told.end() ? known : !known && told->second == message;
+    if (!same) plan_.conditions.push_back({pod, known, std::move(message)});
   }
 
   void check_job(const JobView& view) {

@@ -5,6 +5,12 @@
 //  - The finalizer that keeps a pod's object until then is dropped.
 // Nothing is done on what is unknown: no answer, an empty answer and a controller that has lost its state never kill a
 // pod.
+//
+// A job that is listed no more has ended and was purged, or was lost: with the whole state, with the last seconds of a
+// killed slurmctld, or because an old copy of the state was put back. Counting does not tell which: ids are given anew
+// after a loss and pass the old ones some day, and what is listed says nothing of the time between. But state is only
+// ever lost where slurmctld starts, and a job is seen RUNNING before its pod is bound. So the pod is deleted when
+// slurmctld lists younger jobs and has been running since before the pod was made; else it is kept, and says so.
 #pragma once
 
 #include <map>
@@ -19,11 +25,18 @@ namespace bascule::bridge {
 
 // How long a requeued job keeps its place in the queue for pods that are made in place of those it stopped.
 inline constexpr Duration kSuccessorsWithin = std::chrono::seconds(60);
+// How much the clocks of Slurm and Kubernetes may differ; MUNGE allows no more within Slurm.
+inline constexpr Duration kClocksDiffer = std::chrono::minutes(5);
+// How long a job of a bound pod may be above all that Slurm lists before that is told: the next table may have it.
+inline constexpr Duration kUnheardOf = std::chrono::minutes(2);
 
 // What the pod sync remembers of one unit. Losing it costs time, never correctness.
 struct PodSyncMemory {
   std::map<JobId, TimePoint> without_pods;  // jobs that may be needed yet, since when nobody does
   std::map<Uid, TimePoint> released;        // pods whose finalizer was removed; the watch has yet to say so
+  std::map<Uid, TimePoint> unheard_of;      // bound pods whose job is above all that Slurm lists, since when
+  std::map<Uid, std::string> told;          // pods whose condition SlurmJobKnown is false, with its message
+  bool empty() const noexcept { return without_pods.empty() && released.empty() && unheard_of.empty() && told.empty(); }
 };
 
 struct PodSyncView {
@@ -35,9 +48,10 @@ struct PodSyncView {
     std::shared_ptr<const slurm::Job> job;
   };
   std::map<JobId, Labelled> labelled;
-  JobId highest;  // the highest job id Slurm lists now: what is above a lost id proves that its state was not lost
+  JobId highest;        // the highest job id Slurm lists now
   bool synced = false;  // job table in
   WallTime wall{};
+  std::optional<WallTime> restarted = {};    // slurmctld is known not to have been running, unchanged, since then
   std::vector<ClaimPtr> device_claims = {};  // ours, of these pods
 };
 
@@ -47,6 +61,7 @@ struct PodSyncPlan {
     JobId job;  // to be asked about once more before
     std::string why;
     std::string disruption = {};  // for the condition DisruptionTarget: the pod is not to blame; empty: none
+    std::optional<WallTime> running_since = {};  // only if slurmctld has been running since then
   };
   struct Cancel {
     JobId job;
@@ -70,6 +85,12 @@ struct PodSyncPlan {
     std::string reason, note;
   };
   std::vector<Warning> warnings;
+  struct Tell {
+    PodPtr pod;
+    bool known = false;  // the condition's status
+    std::string message;
+  };
+  std::vector<Tell> conditions;  // SlurmJobKnown of these pods, for PodSyncMemory::told once written
   std::optional<TimePoint> wake;
 };
 

@@ -195,6 +195,62 @@ TEST_F(PodPlanTest, AForgottenJobEndsThePodOnlyWhenYoungerOnesAreListed) {
   EXPECT_EQ(plan().warnings.size(), 1u);
 }
 
+// Ids given anew after a loss pass the old ones some day; only a slurmctld that has never stopped surely knows better.
+TEST_F(PodPlanTest, AForgottenJobEndsThePodOnlyWhenSlurmctldHasBeenRunningSinceBefore) {
+  pod.meta.created = WallTime(std::chrono::hours(10));
+  view.labelled[JobId{7}] = {slurm::Knowledge::kGone, nullptr};
+  PodSyncPlan made = plan();
+  ASSERT_EQ(made.deletes.size(), 1u);
+  const WallTime before = pod.meta.created - kClocksDiffer;
+  EXPECT_EQ(made.deletes.front().running_since, before) << "to be asked";
+  EXPECT_TRUE(made.conditions.empty());
+  view.restarted = before - std::chrono::hours(1);
+  EXPECT_EQ(plan().deletes.size(), 1u) << "that is known of an earlier time";
+  view.restarted = before;
+  made = plan();
+  EXPECT_TRUE(made.deletes.empty());
+  ASSERT_EQ(made.warnings.size(), 1u);
+  ASSERT_EQ(made.conditions.size(), 1u);
+  EXPECT_FALSE(made.conditions.front().known);
+  EXPECT_EQ(made.conditions.front().message, made.warnings.front().note);
+}
+
+TEST_F(PodPlanTest, ThatAJobIsUnknownIsWrittenOnceAndTakenBack) {
+  view.labelled[JobId{7}] = {slurm::Knowledge::kGone, nullptr};
+  view.highest = JobId{7};
+  const std::string message = plan().conditions.at(0).message;
+  memory.told[pod.meta.uid] = message;
+  EXPECT_TRUE(plan().conditions.empty());
+  set_job(slurm::JobState::kRunning);
+  ASSERT_EQ(plan().conditions.size(), 1u);
+  EXPECT_TRUE(plan().conditions.front().known);
+  memory.told.clear();
+  EXPECT_TRUE(plan().conditions.empty()) << "the ordinary case is not worth a write";
+}
+
+// After a loss ids begin anew: a controller started since then has never heard of the job.
+TEST_F(PodPlanTest, AJobAboveAllThatSlurmListsIsToldOfAfterAWhile) {
+  view.labelled[JobId{7}] = {slurm::Knowledge::kUnknown, nullptr};
+  view.highest = JobId{3};
+  EXPECT_TRUE(plan().warnings.empty());
+  now += kUnheardOf;
+  EXPECT_EQ(plan().warnings.size(), 1u);
+  EXPECT_EQ(plan().conditions.size(), 1u);
+  view.highest = {};
+  EXPECT_TRUE(plan().warnings.empty()) << "nothing is known of Slurm";
+}
+
+// The webhook was away when somebody changed the group of a bound pod: its job's record still names it.
+TEST_F(PodPlanTest, AJobStandsForAPodThatChangedItsGroup) {
+  set_job(slurm::JobState::kCancelled, Uid("its old group"));
+  auto job = std::make_shared<slurm::Job>(*view.labelled[JobId{7}].job);
+  job->admin_comment =
+      print_record({"bridge", "cluster", Uid("its old group"), "spec", {{"ns", "pod"}}, {pod.meta.uid}});
+  view.labelled[JobId{7}].job = job;
+  EXPECT_EQ(plan().deletes.size(), 1u);
+  EXPECT_TRUE(plan().warnings.empty());
+}
+
 TEST_F(PodPlanTest, TheJobIsCancelledOnceThePodIsOverAndThenTheFinalizerGoes) {
   set_job(slurm::JobState::kRunning);
   pod.phase = kube::PodPhase::kSucceeded;

@@ -26,6 +26,15 @@ json::Object release_patch() {
       {"metadata", json::Object{{"$deleteFromPrimitiveList/finalizers", json::Array{std::string(names::kFinalizer)}}}}};
 }
 
+json::Object known_patch(const PodSyncPlan::Tell& one, WallTime now) {
+  json::Object condition{{"type", names::kSlurmJobKnown},
+                         {"status", one.known ? "True" : "False"},
+                         {"reason", one.known ? "SlurmJobKnown" : "SlurmJobUnknown"},
+                         {"message", one.message},
+                         {"lastTransitionTime", print_rfc3339(now)}};
+  return {{"status", json::Object{{"conditions", json::Array{std::move(condition)}}}}};
+}
+
 json::Object disruption_patch(const PodSyncPlan::Delete& one, WallTime now) {
   json::Object condition{{"type", "DisruptionTarget"},
                          {"status", "True"},
@@ -79,6 +88,8 @@ struct PodSync::Impl {
   runtime::Controller controller;
   std::map<Uid, PodSyncMemory> memory;
   bool was_synced = false;
+  // The latest time since when slurmctld is known not to have been running. It stays true whatever happens.
+  std::optional<WallTime> restarted;
 
   void all_again() {
     was_synced = parts.mirror.synced();
@@ -89,6 +100,7 @@ struct PodSync::Impl {
     PodSyncView view{unit, index.pods(unit),       index.jobs(unit, parts.mirror),
                      {},   parts.mirror.highest(), parts.mirror.synced()};
     view.wall = loop.wall();
+    view.restarted = restarted;
     for (const PodPtr& pod : view.pods) {
       if (parts.devices != nullptr) {
         if (ClaimPtr claim = parts.devices->claim_of(pod->meta.uid)) view.device_claims.push_back(std::move(claim));
@@ -101,7 +113,7 @@ struct PodSync::Impl {
   Task<runtime::Result> reconcile(Uid unit, std::stop_token stop) {
     const PodSyncView view = view_of(unit);
     const PodSyncPlan plan = plan_pod_sync(view, memory[unit], loop.now());
-    if (memory[unit].without_pods.empty() && memory[unit].released.empty()) memory.erase(unit);
+    if (memory[unit].empty()) memory.erase(unit);
     runtime::Result result;
     if (plan.wake) result.requeue_after = *plan.wake - loop.now();
     if (!view.synced) result.requeue_after = 1s;
@@ -110,7 +122,15 @@ struct PodSync::Impl {
                           warning.note);
     }
     for (const JobId job : plan.asks) parts.mirror.want(job);
-    for (const PodSyncPlan::Delete& one : plan.deletes) co_await remove_pod(one, stop);
+    for (const PodSyncPlan::Tell& one : plan.conditions) {
+      co_await patch_pod(parts.kube, one.pod, known_patch(one, loop.wall()), "status", stop);
+      if (one.known) {
+        memory[unit].told.erase(one.pod->meta.uid);
+      } else {
+        memory[unit].told.insert_or_assign(one.pod->meta.uid, one.message);
+      }
+    }
+    for (const PodSyncPlan::Delete& one : plan.deletes) co_await remove_pod(one, unit, stop);
     for (const PodSyncPlan::Adopt& one : plan.adopts) co_await adopt_job(one, stop);
     for (const auto& [job, pods] : plan.pins) co_await pin_job(job, pods, stop);
     for (const ClaimPtr& claim : plan.device_drops) co_await drop_claim(claim, stop);
@@ -161,9 +181,18 @@ struct PodSync::Impl {
     log::info("job held to its pods' nodes", {{"job", id}, {"pods", pods.size()}});
   }
 
-  Task<> remove_pod(PodSyncPlan::Delete one, std::stop_token stop) {
+  Task<> remove_pod(PodSyncPlan::Delete one, Uid unit, std::stop_token stop) {
     const std::optional<slurm::Job> job = co_await parts.mirror.ask(one.job, stop);
     if (job && runs(*job) && !requeued_since(*job, *one.pod)) co_return;
+    if (one.running_since) {
+      const auto since = std::chrono::floor<std::chrono::seconds>(one.running_since->time_since_epoch());
+      const bool running = co_await parts.slurm.partitions_unchanged(since.count(), stop);
+      if (!running) {
+        restarted = std::max(restarted.value_or(*one.running_since), *one.running_since);
+        controller.add(unit.str());
+        co_return;
+      }
+    }
     if (!one.disruption.empty())
       co_await patch_pod(parts.kube, one.pod, disruption_patch(one, loop.wall()), "status", stop);
     try {
@@ -198,7 +227,7 @@ struct PodSync::Impl {
   // False: a pod of the job is still there after all, or that could not be seen; later.
   Task<bool> cancel_job(PodSyncPlan::Cancel one, Uid unit, std::stop_token stop) {
     for (std::size_t i = 0; i < one.pods.size() && i < one.uids.size(); ++i) {
-      const bool over = co_await pod_over(one.pods[i], one.uids[i], stop);
+      const bool over = co_await pod_over(one.pods[i], one.uids[i], unit, stop);
       if (!over) co_return false;
     }
     const auto seen = parts.mirror.job(one.job);
@@ -220,15 +249,16 @@ struct PodSync::Impl {
   }
 
   Task<> drop_claim(ClaimPtr claim, std::stop_token stop) {
-    const bool over = co_await pod_over({claim->meta.key.ns, claim->pod_name}, claim->pod, stop);
+    const bool over = co_await pod_over({claim->meta.key.ns, claim->pod_name}, claim->pod, {}, stop);
     if (!over) co_return;
     ClaimWriter writer(parts.kube, self.bridge);
     co_await writer.drop(claim->meta.key, claim->meta.uid, stop);
   }
 
-  // The API server itself says that this pod does not need its node (any more). That a pod is over is final, however
-  // old the word; that it is not, or not there, may be old.
-  Task<bool> pod_over(NamespacedName key, Uid uid, std::stop_token stop) {
+  // The API server itself says that this pod does not need its node (any more), or that it waits in another unit than
+  // `unit`: its group was changed. That a pod is over is final, however old the word; that it is not, or not there, may
+  // be old.
+  Task<bool> pod_over(NamespacedName key, Uid uid, Uid unit, std::stop_token stop) {
     const PodPtr known = parts.pods.get(key);
     if (known && known->meta.uid == uid && known->terminal()) co_return true;
     try {
@@ -237,7 +267,10 @@ struct PodSync::Impl {
       const std::string_view phase = json::string_at(pod, {"status", "phase"});
       if (phase == "Succeeded" || phase == "Failed") co_return true;
       const bool bound = !json::string_at(pod, {"spec", "nodeName"}).empty();
-      co_return !bound && json::find(pod, {"metadata", "deletionTimestamp"}) != nullptr;
+      if (bound) co_return false;
+      if (json::find(pod, {"metadata", "deletionTimestamp"}) != nullptr) co_return true;
+      json::Interner interner;
+      co_return !unit.empty() && unit_of(*kube::decode_pod(json::dump(pod), interner)) != unit;
     } catch (const kube::NotFound&) {
       co_return true;
     }
