@@ -115,7 +115,9 @@ class PodPlanner final {
   // A slurmctld that was killed forgets the jobs of its last seconds and gives their ids to others.
   bool stands_for(const slurm::Job& job, const kube::Pod& pod) const {
     const auto record = parse_record(job.admin_comment);
-    if (!record || record->legacy || record->unit == view_.uid) return true;
+    if (!record) return false;
+    if (record->legacy) return std::ranges::find(record->pods, pod.meta.key) != record->pods.end();
+    if (record->unit == view_.uid) return true;
     // Its group was changed after it had the job.
     if (std::ranges::find(record->uids, pod.meta.uid) != record->uids.end()) return true;
     // Or being handed on between two pods of one controller.

@@ -179,6 +179,15 @@ TEST_F(PodPlanTest, TheEndOfAnotherJobOfThatIdIsNotTheEndOfThePod) {
   EXPECT_TRUE(made.deletes.empty() && made.pins.empty());
   ASSERT_EQ(made.warnings.size(), 1u);
   EXPECT_EQ(made.warnings.front().reason, "SlurmJobUnknown");
+  // Of a user, or of a slurm-bridge beside us.
+  auto job = std::make_shared<slurm::Job>(*view.labelled[JobId{7}].job);
+  view.labelled[JobId{7}].job = job;
+  for (const char* comment : {"", "mine", R"({"pods":["ns/another"]})"}) {
+    job->admin_comment = comment;
+    EXPECT_TRUE(plan().deletes.empty()) << comment;
+  }
+  job->admin_comment = R"({"pods":["ns/pod"]})";
+  EXPECT_EQ(plan().deletes.size(), 1u) << "made by slurm-bridge before us";
 }
 
 TEST_F(PodPlanTest, AJobThatIsUnknownNeverEndsAPod) {
