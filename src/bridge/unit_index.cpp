@@ -8,6 +8,15 @@
 
 namespace bascule::bridge {
 
+namespace {
+
+// A slurmctld that has lost its state gives the ids of its jobs to others. (A requeue makes a job's submit time anew.)
+bool is_another(const slurm::Job& before, const slurm::Job& after) {
+  return before.submit_time != 0 && after.submit_time != before.submit_time && !requeued(after);
+}
+
+}  // namespace
+
 void UnitIndex::on_pod(const PodPtr& before, const PodPtr& after) {
   std::optional<Uid> left;
   std::optional<Uid> joined;
@@ -39,6 +48,9 @@ void UnitIndex::on_job(const slurm::ClusterMirror::JobChange& change) {
   const JobId id = any->id;
   // A record may change (an update rewrites it); an ended job's comment stays.
   // Jobs of old Slurm versions bear no flag: there the record alone is the proof, which only administrators may write.
+  if (change.before && change.after && is_another(*change.before, *change.after) && records_.contains(id)) {
+    forget_record(id);
+  }
   if (change.after) {
     auto record = parse_record(change.after->admin_comment);
     if (record && record->legacy && !change.after->external) record.reset();

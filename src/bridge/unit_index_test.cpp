@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "bridge/names.hpp"
 
 namespace bascule::bridge {
@@ -88,6 +90,28 @@ TEST_F(UnitIndexTest, ARequeuedJobIsLeftToTheNextPodOfItsController) {
   EXPECT_FALSE(index.inheritance(*pod("e", "bridge", "job"), find(), {}));
   index.on_job({jobs[JobId{7}], nullptr});
   EXPECT_TRUE(index.jobs(Uid("uid-b"), find()).empty());
+}
+
+// A slurmctld without its state gave the id to a user's job, which would be cancelled for the pod that is over.
+TEST_F(UnitIndexTest, AnIdGivenAnewIsNoJobOfOurs) {
+  const auto set = [this](std::int64_t submitted, std::string comment) {
+    auto job = std::make_shared<slurm::Job>(*jobs[JobId{7}]);
+    job->submit_time = submitted;
+    job->admin_comment = std::move(comment);
+    index.on_job({std::exchange(jobs[JobId{7}], job), job});
+  };
+  put_job(7, "a", "", 0);
+  const std::string comment = jobs[JobId{7}]->admin_comment;
+  set(100, comment);
+  set(100, "written by an administrator");
+  EXPECT_EQ(index.jobs(Uid("uid-a"), find()).size(), 1u) << "the same job";
+  changed.clear();
+  set(200, "");
+  EXPECT_TRUE(index.jobs(Uid("uid-a"), find()).empty());
+  EXPECT_EQ(index.record(JobId{7}), nullptr);
+  EXPECT_TRUE(changed.contains(Uid("uid-a")));
+  set(300, comment);
+  EXPECT_EQ(index.jobs(Uid("uid-a"), find()).size(), 1u);
 }
 
 }  // namespace
