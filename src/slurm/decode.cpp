@@ -65,6 +65,14 @@ void read(Value value, T& to)
   }
 }
 
+// Seconds since 1970. What is beyond the year 2255 is no time, and more than a clock's nanoseconds can count.
+void read_time(Value value, std::int64_t& to) {
+  constexpr std::int64_t kLatest = 9'000'000'000;
+  std::int64_t seconds = 0;
+  read(value, seconds);
+  if (seconds <= kLatest) to = seconds;
+}
+
 // Absent, unlimited and a number are three things.
 void read_limit(Value value, std::optional<std::uint32_t>& to) {
   const Number number = read_number(value);
@@ -264,9 +272,9 @@ Job read_job(Value record) {
     if (key == "hold") return read_bool(value, job.hold);
     if (key == "priority") return read_limit(value, job.priority);
     if (key == "time_limit") return read_limit(value, job.time_limit);
-    if (key == "submit_time") return read(value, job.submit_time);
-    if (key == "start_time") return read(value, job.start_time);
-    if (key == "end_time") return read(value, job.end_time);
+    if (key == "submit_time") return read_time(value, job.submit_time);
+    if (key == "start_time") return read_time(value, job.start_time);
+    if (key == "end_time") return read_time(value, job.end_time);
     if (key == "restart_cnt") return read(value, job.restart_count);
     read_text(key, value, job);
   });
@@ -307,7 +315,7 @@ Node read_node(Value record) {
     if (key == "state") return void(node.states = read_node_states(value));
     if (key == "reason") return read(value, node.reason);
     if (key == "reason_set_by_user") return read(value, node.reason_set_by);
-    if (key == "reason_changed_at") return read(value, node.reason_time);
+    if (key == "reason_changed_at") return read_time(value, node.reason_time);
     if (key == "address") return read(value, node.address);
     if (key == "cpus") return read(value, node.cpus);
     if (key == "sockets") return read(value, node.sockets);
@@ -364,8 +372,8 @@ Reservation read_reservation(Value record) {
   Reservation reservation;
   record.fields([&reservation](std::string_view key, Value value) {
     if (key == "name") return read(value, reservation.name);
-    if (key == "start_time") return read(value, reservation.start_time);
-    if (key == "end_time") return read(value, reservation.end_time);
+    if (key == "start_time") return read_time(value, reservation.start_time);
+    if (key == "end_time") return read_time(value, reservation.end_time);
     if (key == "flags") return read_words(value, reservation.flags);
     if (key == "node_list") return read(value, reservation.nodes);
     if (key == "users") return read(value, reservation.users);

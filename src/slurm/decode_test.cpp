@@ -13,6 +13,23 @@ namespace {
 
 using testing::ElementsAre;
 
+// Times go into clocks that count nanoseconds.
+TEST(SlurmDecode, WhatIsNoTimeIsNotKnown) {
+  const auto answer = decode_jobs(R"({"last_update":1,"jobs":[
+    {"job_id":1,"start_time":9223372036854775807,"submit_time":{"set":true,"infinite":false,"number":18446744073709551615},
+     "end_time":{"set":true,"infinite":true,"number":0}},
+    {"job_id":2,"start_time":-1,"submit_time":4294967295,"end_time":{"set":true,"number":253402300800}}]})");
+  ASSERT_TRUE(answer.list);
+  const Job& a = answer.list->jobs.at(0);
+  EXPECT_EQ(a.start_time, 0);
+  EXPECT_EQ(a.submit_time, 0);
+  EXPECT_EQ(a.end_time, 0);
+  const Job& b = answer.list->jobs.at(1);
+  EXPECT_EQ(b.start_time, 0);
+  EXPECT_EQ(b.submit_time, 4294967295);
+  EXPECT_EQ(b.end_time, 0);
+}
+
 TEST(SlurmDecode, AJobInTheShapesOfAllVersions) {
   const auto answer = decode_jobs(R"-({"last_update":{"set":true,"infinite":false,"number":1795840000},"jobs":[
     {"job_id":17,"job_state":["CANCELLED","COMPLETING"],"name":"ph","user_name":"ada","user_id":1000,
