@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <unordered_set>
 
 #include "base/text_table.hpp"
 #include "base/time.hpp"
@@ -145,13 +146,12 @@ std::vector<QueueRow> make_queue(const std::vector<slurm::Job>& jobs, const std:
     if (row.nodes == 0) row.nodes = static_cast<std::uint32_t>(row.pods.size());
     rows.push_back(std::move(row));
   }
+  std::unordered_set<JobId> listed;
+  for (const slurm::Job* job : shown) listed.insert(job->id);
   std::vector<PodPtr> alone;
   for (const PodPtr& pod : pods) {
     if (pod->bound() || pod->terminal() || pod->deleting()) continue;
-    const JobId job = label_of(*pod);
-    if (!job || std::ranges::none_of(shown, [job](const slurm::Job* other) { return other->id == job; })) {
-      alone.push_back(pod);
-    }
+    if (!listed.contains(label_of(*pod))) alone.push_back(pod);
   }
   std::ranges::move(rows_without_job(std::move(alone)), std::back_inserter(rows));
   std::erase_if(rows, [&filter](const QueueRow& row) { return !passes(row, filter); });

@@ -161,6 +161,17 @@ TEST_F(QueueTest, APodWhoseJobIsOverWaitsAgain) {
 }
 
 // Names are other people's.
+// The time must not grow with jobs times pods.
+TEST_F(QueueTest, TensOfThousandsWait) {
+  constexpr std::uint32_t kMany = 30'000;
+  for (std::uint32_t i = 1; i <= kMany; ++i) {
+    job(i, slurm::JobState::kPending, "j");
+    pod("ml", "p" + std::to_string(i), std::to_string(i));
+  }
+  const auto rows = make_queue(jobs, {pods.begin(), pods.end()}, {}, kWallNow);
+  EXPECT_EQ(rows.size(), kMany);
+}
+
 TEST_F(QueueTest, NoNameCommandsTheTerminal) {
   job(1, slurm::JobState::kRunning, "x\x1b]0;owned\x07");
   EXPECT_EQ(to_text(queue(), true, false).find('\x1b'), std::string::npos);
