@@ -92,6 +92,10 @@ class Reader final {
       } else if (core && kind == "Node") {
         state_.nodes.push_back(kube::decode_node(json::dump(value), interner_));
       } else {
+        if (kind == "Job" && json::string_at(value, {"apiVersion"}) == "batch/v1") {
+          // Read again as the scheduler reads it, where nobody could say what is wrong with it.
+          (void)kube::decode_job(json::dump(value), interner_);
+        }
         if (core && kind == "Namespace" && name == "kube-system" && state_.self.cluster.empty()) {
           state_.self.cluster = json::string_at(value, {"metadata", "uid"});
         }

@@ -130,6 +130,10 @@ TEST_F(SimulateTest, FaultsNameThePlace) {
   EXPECT_THAT(fault(R"({"slurm":{"nodes":{}}})"), HasSubstr("slurm.nodes: expected slurmrestd's answer"));
   EXPECT_THAT(fault(R"({"objects":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","uid":"u"},"spec":3}]})"),
               HasSubstr("objects[0], Pod \"a\": "));
+  EXPECT_THAT(fault(R"({"objects":[{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"j","annotations":
+      {"slurmjob.slinky.slurm.net/timelimit":60}}}]})"),
+              HasSubstr("objects[0], Job \"j\": "))
+      << "YAML makes a number of it";
   EXPECT_THROW(run(R"({"config":{"partitoin":"p"}})"), ConfigFaults);
 }
 
