@@ -26,14 +26,14 @@ json::Object condition_patch(const kube::Pod& pod, const Waiting& waiting, WallT
 
 Task<> WaitingNotes::tell(Waiting waiting, std::stop_token stop) {
   for (const PodPtr& pod : waiting.pods) {
+    Known& known = known_.try_emplace(pod->meta.uid, Known{kube_.loop().now(), {}}).first->second;
     if (too_young_for(*pod, waiting) > Duration::zero()) continue;
     const kube::Condition& now = pod->scheduled;
     const bool same = now.status == "False" && now.reason == waiting.reason && now.message.starts_with(waiting.message);
     const bool same_detail = now.message == waiting.message + waiting.detail;
     const TimePoint at = kube_.loop().now();
-    const auto [told, first] = told_.try_emplace(pod->meta.uid, TimePoint{});
-    if (same && (same_detail || at - told->second < kDetailEvery)) continue;
-    told->second = at;
+    if (same && (same_detail || at - known.told < kDetailEvery)) continue;
+    known.told = at;
     const bool written =
         co_await patch_pod(kube_, pod, condition_patch(*pod, waiting, kube_.loop().wall()), "status", stop);
     if (written && !same) {
@@ -55,7 +55,10 @@ std::optional<Duration> WaitingNotes::untold_for(const std::vector<Waiting>& all
 }
 
 Duration WaitingNotes::too_young_for(const kube::Pod& pod, const Waiting& waiting) const {
-  return (waiting.passing ? quiet_ * kPassingFactor : quiet_) - (kube_.loop().wall() - pod.meta.created);
+  Duration age = kube_.loop().wall() - pod.meta.created;
+  const auto known = known_.find(pod.meta.uid);
+  if (known != known_.end()) age = std::max(age, kube_.loop().now() - known->second.since);
+  return (waiting.passing ? quiet_ * kPassingFactor : quiet_) - age;
 }
 
 }  // namespace bascule::bridge

@@ -1,7 +1,8 @@
 // Tells pods why they wait: the condition PodScheduled=False and an event, written when they say something new.
 //
 // Each costs the API server a write, and most pods are bound before anybody could read it: pods younger than `quiet`
-// are not told, and what passes by itself is told ten times later.
+// are not told, and what passes by itself is told ten times later. A pod is as old as it says, or as long as it is
+// known to wait, whichever is more: the API server's clock may be ahead of ours.
 #pragma once
 
 #include <optional>
@@ -24,7 +25,7 @@ class WaitingNotes final {
   Task<> tell(Waiting waiting, std::stop_token stop);
   // When the next of the waiting pods will be old enough to be told; nullopt: all are.
   std::optional<Duration> untold_for(const std::vector<Waiting>& all) const;
-  void forget(const Uid& pod) { told_.erase(pod); }
+  void forget(const Uid& pod) { known_.erase(pod); }
 
  private:
   Duration too_young_for(const kube::Pod& pod, const Waiting& waiting) const;
@@ -32,7 +33,11 @@ class WaitingNotes final {
   kube::Client& kube_;
   kube::EventRecorder& events_;
   Duration quiet_;
-  std::unordered_map<Uid, TimePoint> told_;  // when the condition was last written
+  struct Known {
+    TimePoint since;  // first heard of
+    TimePoint told;   // when the condition was last written
+  };
+  std::unordered_map<Uid, Known> known_;
 };
 
 }  // namespace bascule::bridge
