@@ -29,6 +29,9 @@ UnitPlan UnitPlanner::run() {
       return std::pair(view.job->id, view.job->restart_count) == one.first && runs(*view.job);
     });
   });
+  std::erase_if(memory_.ended, [this](const auto& one) {
+    return std::ranges::none_of(unit_.jobs, [&](const JobView& view) { return view.job->id == one.first; });
+  });
   std::erase_if(memory_.layouts, [this](const auto& layout) { return !holds_devices(layout.first); });
   drop_device_claims(waiting);
   jobs_ = assign_pods(unit_, nodes_, memory_);

@@ -123,6 +123,7 @@ struct UnitMemory {
   std::uint32_t failures = 0;  // in a row
   std::optional<TimePoint> misfit_since, volumes_since;
   std::map<std::pair<JobId, std::uint32_t>, TimePoint> running;  // jobs, with their restarts: when first seen RUNNING
+  std::map<JobId, TimePoint> ended;                              // jobs that are over: when first seen so
   std::set<std::pair<JobId, std::string>> given_up;              // hosts of running jobs that Kubernetes kept refusing
   std::map<Uid, JobId> marked;                                   // label and finalizer written, maybe not seen back yet
   std::map<Uid, NodeName> binding;                               // bind under way or done, not seen back yet

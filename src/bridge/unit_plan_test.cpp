@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/time.hpp"
 #include "bridge/names.hpp"
 #include "bridge/node_table.hpp"
 
@@ -99,6 +100,19 @@ TEST_F(UnitPlanTest, DecidesNothingBeforeSlurmIsKnown) {
   slurm.nodes_synced = true;
   slurm.reachable = false;
   EXPECT_FALSE(plan().submit);
+}
+
+// Slurm's clock is an hour ahead of ours, or ours was set back: an ended job delays the next one no longer than usual.
+TEST_F(UnitPlanTest, AnEndInTheFutureDelaysNoLongerThanAnother) {
+  add_job(1, slurm::JobState::kFailed);
+  auto job = std::make_shared<slurm::Job>(*view.jobs.front().job);
+  job->end_time = epoch_seconds(wall + 1h);
+  view.jobs.front().job = job;
+  EXPECT_FALSE(plan().submit);
+  now += 1s;
+  EXPECT_FALSE(plan().submit);
+  now += 1s;
+  EXPECT_TRUE(plan().submit);
 }
 
 // W10: a submit whose answer was lost is looked for before another is made.

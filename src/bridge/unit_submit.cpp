@@ -100,8 +100,9 @@ bool UnitPlanner::ended_lately(const std::vector<PodPtr>& pods) {
   if (last == nullptr || last->end_time == 0) return false;
   const auto pause = std::chrono::seconds(std::min(60, 2 << std::min(count - 1, 5)));
   const WallTime ready = WallTime(std::chrono::seconds(last->end_time)) + pause;
-  // An end in the far future (clocks that differ) must not hold the pod for ever.
-  const Duration left = std::min<Duration>(ready - wall_, pause);
+  // An end in the far future (clocks that differ) must not hold the pod any longer.
+  const TimePoint seen = memory_.ended.try_emplace(last->id, now_).first->second;
+  const Duration left = std::min<Duration>(ready - wall_, seen + pause - now_);
   if (left <= Duration::zero()) return false;
   wake_at(now_ + left);
   wait(pods, "SlurmJobEnded",
