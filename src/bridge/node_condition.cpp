@@ -25,15 +25,16 @@ std::string_view why_not(const slurm::Node& node) {
 
 }  // namespace
 
-std::optional<NodeCondition> changed_condition(const kube::Node& node, const slurm::Node& slurm) {
+std::optional<NodeCondition> changed_condition(const kube::Node& node, const slurm::Node* slurm) {
   const kube::Condition* known = nullptr;
   for (const auto& [type, condition] : node.conditions) {
     if (type == kSlurmReady) known = &condition;
   }
+  if (slurm == nullptr) return known == nullptr ? std::nullopt : std::optional<NodeCondition>(std::in_place);
   NodeCondition wanted{"True", "InService", "Slurm starts jobs on this node"};
-  if (const std::string_view reason = why_not(slurm); !reason.empty()) {
-    wanted = {"False", std::string(reason), slurm.reason.empty() ? "without a reason" : slurm.reason};
-    if (!slurm.reason.empty() && !slurm.reason_set_by.empty()) wanted.message += " (" + slurm.reason_set_by + ")";
+  if (const std::string_view reason = why_not(*slurm); !reason.empty()) {
+    wanted = {"False", std::string(reason), slurm->reason.empty() ? "without a reason" : slurm->reason};
+    if (!slurm->reason.empty() && !slurm->reason_set_by.empty()) wanted.message += " (" + slurm->reason_set_by + ")";
   } else if (known == nullptr) {
     return std::nullopt;
   }

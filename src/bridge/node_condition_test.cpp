@@ -24,10 +24,14 @@ kube::Node with(const std::optional<NodeCondition>& condition) {
   return node;
 }
 
+std::optional<NodeCondition> changed(const kube::Node& node, const slurm::Node& slurm) {
+  return changed_condition(node, &slurm);
+}
+
 TEST(SlurmReady, ANodeInServiceIsNeverWrittenTo) {
   using slurm::NodeState;
   for (const NodeState base : {NodeState::kIdle, NodeState::kMixed, NodeState::kAllocated, NodeState::kUnknown}) {
-    EXPECT_FALSE(changed_condition({}, slurm_node(base, {})));
+    EXPECT_FALSE(changed({}, slurm_node(base, {})));
   }
 }
 
@@ -35,27 +39,35 @@ TEST(SlurmReady, SaysWhyAndWhoAndOnce) {
   using slurm::NodeFlag;
   using slurm::NodeState;
   const auto drained = slurm_node(NodeState::kIdle, {NodeFlag::kDrain}, "bad DIMM");
-  const auto said = changed_condition({}, drained);
+  const auto said = changed({}, drained);
   ASSERT_TRUE(said);
   EXPECT_EQ(said->status, "False");
   EXPECT_EQ(said->reason, "Drained");
   EXPECT_EQ(said->message, "bad DIMM (ada)");
-  EXPECT_FALSE(changed_condition(with(said), drained));
-  const auto back = changed_condition(with(said), slurm_node(NodeState::kIdle, {}));
+  EXPECT_FALSE(changed(with(said), drained));
+  const auto back = changed(with(said), slurm_node(NodeState::kIdle, {}));
   ASSERT_TRUE(back);
   EXPECT_EQ(back->status, "True");
-  EXPECT_FALSE(changed_condition(with(back), slurm_node(NodeState::kAllocated, {})));
+  EXPECT_FALSE(changed(with(back), slurm_node(NodeState::kAllocated, {})));
+}
+
+TEST(SlurmReady, ANodeThatHasLeftSlurmIsNotSaidToBeDrainedThere) {
+  const auto drained = slurm_node(slurm::NodeState::kIdle, {slurm::NodeFlag::kDrain}, "going");
+  const auto gone = changed_condition(with(changed({}, drained)), nullptr);
+  ASSERT_TRUE(gone);
+  EXPECT_TRUE(gone->status.empty());
+  EXPECT_FALSE(changed_condition({}, nullptr));
 }
 
 TEST(SlurmReady, TheWorstIsNamed) {
   using slurm::NodeFlag;
   using slurm::NodeState;
-  const auto reason = [](slurm::Node node) { return changed_condition({}, node)->reason; };
+  const auto reason = [](slurm::Node node) { return changed({}, node)->reason; };
   EXPECT_EQ(reason(slurm_node(NodeState::kDown, {NodeFlag::kDrain})), "Down");
   EXPECT_EQ(reason(slurm_node(NodeState::kAllocated, {NodeFlag::kDrain})), "Draining");
   EXPECT_EQ(reason(slurm_node(NodeState::kIdle, {NodeFlag::kDrain, NodeFlag::kCompleting})), "Draining");
   EXPECT_EQ(reason(slurm_node(NodeState::kIdle, {NodeFlag::kNotResponding})), "NotResponding");
-  EXPECT_FALSE(changed_condition({}, slurm_node(NodeState::kIdle, {NodeFlag::kDrain, NodeFlag::kUndrain})));
+  EXPECT_FALSE(changed({}, slurm_node(NodeState::kIdle, {NodeFlag::kDrain, NodeFlag::kUndrain})));
 }
 
 }  // namespace

@@ -39,9 +39,10 @@ bool is_plain(std::string_view text, std::string_view marks) {
   });
 }
 
+// Of what is there; less than nothing counts as nothing.
 std::int64_t floor_of(const Quantity& quantity) {
-  const std::int64_t up = quantity.ceil();
-  return quantity < Quantity(up) ? up - 1 : up;
+  const std::int64_t up = std::max<std::int64_t>(quantity.ceil(), 0);
+  return up > 0 && quantity < Quantity(up) ? up - 1 : up;
 }
 
 }  // namespace
@@ -105,8 +106,8 @@ std::optional<NodeMark> parse_mark(std::string_view extra) {
 NodeShape shape_of(const kube::Node& node, const NodeDevices& devices) {
   const std::int64_t cpus = floor_of(kube::amount(node.allocatable, "cpu"));
   const std::int64_t bytes = floor_of(kube::amount(node.allocatable, "memory"));
-  NodeShape shape{static_cast<std::uint32_t>(std::clamp<std::int64_t>(cpus, 0, 65'533)),
-                  static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 0)) >> 20};
+  NodeShape shape{static_cast<std::uint32_t>(std::min<std::int64_t>(cpus, 65'533)),
+                  static_cast<std::uint64_t>(bytes) >> 20};
   shape.cores = shape.cpus;
   if (devices.cpus.count() > 0) {
     // Cores must mean the same on both sides, so none is left out for what kubelet keeps to itself.

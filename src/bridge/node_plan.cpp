@@ -140,6 +140,12 @@ class Planner final {
 
   void add() {
     if (kube_->meta.deleted || !has_name()) return;
+    if (!sides_.leaving.empty()) {
+      say(kube::EventType::kNormal, "SlurmRegistrationWaits",
+          fmt::format("the node is still in Slurm as {}, which is drained and removed first", sides_.leaving));
+      wake_at(now_ + kDrainLook);
+      return;
+    }
     if (!is_ready()) {
       say(kube::EventType::kNormal, "SlurmRegistrationWaits",
           "the node will be registered in Slurm as soon as it is ready");
@@ -189,21 +195,22 @@ class Planner final {
 
   // Shared with us: pods may be placed on it through Slurm, so other schedulers must keep off.
   bool is_shared() const {
-    if (slurm_ == nullptr) return false;
-    if (is_labelled()) return !is_external() || !is_foreign();
+    if (slurm_ == nullptr || (is_external() && is_foreign())) return false;
+    if (is_labelled()) return true;
     if (config_.partition.empty()) return kube::find(kube_->meta.labels, names::kSlurmNodeName) != nullptr;
     return std::ranges::find(slurm_->partitions, config_.partition) != slurm_->partitions.end();
   }
 
   void keep() {
-    const bool external = is_external() && is_labelled();
-    if (external && is_foreign()) {
+    if (is_external() && is_foreign()) {
+      if (!is_labelled()) return;  // no more than a name that both clusters use
       warn("SlurmNodeForeign",
            fmt::format(
                "Slurm node {} was registered for another Kubernetes cluster ({}); give this node its own label {}",
                sides_.slurm_name, mark_->cluster, names::kSlurmNodeName));
       return;
     }
+    const bool external = is_external() && is_labelled();
     if (!external && is_labelled()) {
       say(kube::EventType::kNormal, "SlurmNodeHybrid",
           fmt::format("Slurm node {} was registered by slurmd, so label {} changes nothing there", sides_.slurm_name,
@@ -219,7 +226,7 @@ class Planner final {
     if (external) wanted = tend();
     if (plan_.remove || (!is_shared() && !external)) return;
     if (!wanted && kube_->unschedulable) wanted = cordon_reason(kube_->meta.key.name);
-    if (!wanted && is_lost()) wanted = lost_reason(kube_->meta.key.name);
+    if (!wanted && (is_lost() || (!is_ready() && is_drained_by_us()))) wanted = lost_reason(kube_->meta.key.name);
     set_drain(wanted);
     if (slurm_->states.base == slurm::NodeState::kDown || slurm_->states.has(slurm::NodeFlag::kFail)) {
       warn("SlurmNodeDown", fmt::format("Slurm node {} is {}{}", sides_.slurm_name, slurm::print(slurm_->states),
@@ -282,7 +289,7 @@ class Planner final {
         slurm_->address.empty() || slurm_->address == kube_->internal_ip || !is_plain_address(kube_->internal_ip);
     if (slurm_->cpus == wanted.cpus && memory_fits && address_fits && devices_fit(wanted)) return std::nullopt;
     std::string text = reshape_reason(sides_.slurm_name, wanted, kube_->internal_ip);
-    if (slurm_->states.has(slurm::NodeFlag::kDrain) && !slurm_->states.has(slurm::NodeFlag::kUndrain)) {
+    if (is_drained()) {
       if (!is_our_reason(slurm_->reason)) return std::nullopt;  // its administrator has it
       if (is_idle(*slurm_)) {
         plan_.remove = true;
@@ -311,6 +318,11 @@ class Planner final {
     return normal_gres(slurm_->gres) == normal_gres(wanted.gres) && mark_->devices == device_mark(wanted);
   }
 
+  bool is_drained() const {
+    return slurm_->states.has(slurm::NodeFlag::kDrain) && !slurm_->states.has(slurm::NodeFlag::kUndrain);
+  }
+  bool is_drained_by_us() const { return is_drained() && is_our_reason(slurm_->reason); }
+
   slurm::NodeUpdate drained(std::string text) const {
     slurm::NodeUpdate update;
     update.state = "DRAIN";
@@ -319,7 +331,7 @@ class Planner final {
   }
 
   void set_drain(const std::optional<std::string>& wanted) {
-    const bool drain = slurm_->states.has(slurm::NodeFlag::kDrain) && !slurm_->states.has(slurm::NodeFlag::kUndrain);
+    const bool drain = is_drained();
     const bool ours = is_our_reason(slurm_->reason);
     if (drain && !ours) {
       warn("SlurmNodeDrained", fmt::format("Slurm node {} is drained by {}: {}", sides_.slurm_name,
@@ -349,7 +361,7 @@ class Planner final {
   // --- leaving ----------------------------------------------------------------------------------------------------
 
   void leave() {
-    const bool drain = slurm_->states.has(slurm::NodeFlag::kDrain) && !slurm_->states.has(slurm::NodeFlag::kUndrain);
+    const bool drain = is_drained();
     if (drain && is_idle(*slurm_)) {
       plan_.remove = true;
       if (kube_ != nullptr) {

@@ -48,6 +48,7 @@ struct NodeSides {
   const std::set<std::string>* partitions = nullptr;  // of Slurm; nullptr: not asked yet
   NodeDevices devices = {};                           // of the Kubernetes node
   bool may_reshape = true;                            // a busy node may be drained to be registered anew: few at a time
+  std::string leaving = {};                           // an earlier name of the node, still in Slurm and to be removed
 };
 
 // What the process remembers of a node between plans. Losing it costs time, never correctness.

@@ -251,6 +251,51 @@ TEST(NodePlan, NeverRemovesWhatIsNotItsOwn) {
   EXPECT_FALSE(plan.remove || plan.state);
 }
 
+// Names repeat between clusters: the other one's node is neither shared nor drained, whatever becomes of ours.
+TEST(NodePlan, AnotherClustersNodeOfTheSameNameIsNoneOfOurs) {
+  slurm::Node theirs = registered();
+  theirs.extra = print_mark({kSelf.bridge, "c2", ""});
+  for (const bool labelled : {false, true}) {
+    Kube cordoned;
+    cordoned.external = labelled;
+    cordoned.cordoned = true;
+    const NodePlan cordon = World().plan({cordoned}, theirs);
+    EXPECT_TRUE(cordon.idle());
+    EXPECT_EQ(cordon.say.empty(), !labelled);
+    Kube plain;
+    plain.external = labelled;
+    const NodePlan undrain = World().plan({plain}, drained(theirs, cordon_reason("n1")));
+    EXPECT_TRUE(undrain.idle());
+    EXPECT_THAT(undrain.say, testing::Not(says("SlurmNodeUnmarked")));
+  }
+}
+
+// A new process does not know for how long the node has not been ready.
+TEST(NodePlan, NoNodeIsPutBackIntoServiceBeforeItIsReady) {
+  Kube kube = tainted();
+  kube.ready = "False";
+  EXPECT_TRUE(World().plan({kube}, drained(registered(), lost_reason("n1"))).idle());
+  for (const std::string& reason :
+       {cordon_reason("n1"), reshape_reason("n1", shape_of(*make(kube)), "10.0.0.2"), removal_reason("n1")}) {
+    const NodePlan plan = World().plan({kube}, drained(registered(), reason));
+    EXPECT_FALSE(plan.state && plan.state->state == "UNDRAIN") << reason;
+  }
+  kube.ready = "True";
+  EXPECT_EQ(World().plan({kube}, drained(registered(), lost_reason("n1"))).state->state, "UNDRAIN");
+}
+
+// Another name in Slurm is another node there: both at once would give the machine away twice.
+TEST(NodePlan, ANodeThatStillLeavesUnderItsOldNameWaits) {
+  World world;
+  world.leaving = "old";
+  const NodePlan waits = world.plan({Kube{}}, std::nullopt);
+  EXPECT_TRUE(waits.idle());
+  EXPECT_TRUE(waits.wake);
+  EXPECT_THAT(waits.say, says("SlurmRegistrationWaits"));
+  world.leaving.clear();
+  EXPECT_TRUE(world.plan({Kube{}}, std::nullopt).add);
+}
+
 TEST(NodePlan, TwoNodesOfOneNameAreLeftAlone) {
   Kube second;
   second.name = "n2";

@@ -1,6 +1,7 @@
 #include "bridge/node_sync.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <set>
 
@@ -123,7 +124,18 @@ struct NodeSync::Impl {
       if (!parts.devices->unknown().empty()) sides.devices.unknown = parts.devices->unknown();
     }
     sides.may_reshape = reshaping.contains(name) || reshaping.size() < kMaxReshaping;
+    if (sides.nodes.size() == 1 && !sides.slurm) sides.leaving = leaving_as(*sides.nodes.front());
     return sides;
+  }
+  // The name under which the node is still in Slurm: of a node of ours with its address, whose name no node has now.
+  std::string leaving_as(const kube::Node& node) const {
+    if (node.internal_ip.empty()) return {};
+    for (const auto& [name, known] : parts.mirror.nodes()) {
+      if (known->address != node.internal_ip || by_slurm_name.contains(name)) continue;
+      const auto mark = parse_mark(known->extra);
+      if (known->states.has(slurm::NodeFlag::kExternal) && mark && mark->cluster == self.cluster) return name;
+    }
+    return {};
   }
 
   NodePlan plan_of(const std::string& name, const NodeSides& sides) {
@@ -141,18 +153,26 @@ struct NodeSync::Impl {
     // The mirror may be some seconds behind: before anything is done Slurm is asked about this node, and once more
     // after, since what was done may make the next step possible (a node just added takes the taint).
     bool wrote = false;
+    std::exception_ptr refused;
     for (int round = 0; round < kRounds && (wrote || plan.acts()); ++round) {
       NodeSides sides = sides_of(name);
-      sides.slurm = fresh(sides.slurm, co_await parts.slurm.get_node(name, stop));
+      // What cannot be a name is not in Slurm, and asking would be asking something else.
+      if (is_plain_node_name(name)) sides.slurm = fresh(sides.slurm, co_await parts.slurm.get_node(name, stop));
       plan = plan_of(name, sides);
       if (!plan.acts()) break;
       tell(name, plan);
       wrote = wrote || plan.writes_slurm();
-      co_await act(name, plan, stop);
-      if (plan.taint) break;
+      try {
+        co_await act(name, plan, stop);
+      } catch (const slurm::Refused& error) {
+        record(name, {kube::EventType::kWarning, "SlurmRefused", error.what()});
+        refused = std::current_exception();
+      }
+      if (refused || plan.taint) break;
     }
     co_await tell_condition(name, stop);
     if (wrote) parts.mirror.poke_nodes();
+    if (refused) std::rethrow_exception(refused);  // to be tried again, ever less often
     if (!parts.mirror.nodes_synced() || plan.need_partitions) {
       result.requeue_after = 1s;
     } else if (plan.wake) {
@@ -186,36 +206,49 @@ struct NodeSync::Impl {
   }
 
   Task<> act(std::string name, NodePlan plan, std::stop_token stop) {
-    try {
-      if (plan.add) co_await add(name, *plan.add, stop);
-      if (plan.update) {
+    if (plan.add && !co_await add(name, *plan.add, stop)) co_return;
+    // What Slurm does not want to know of a node, as its topology, keeps nobody from draining or tainting it.
+    std::exception_ptr refused;
+    if (plan.update) {
+      try {
         co_await parts.slurm.update_node(name, *plan.update, stop);
         log::info("Slurm node updated", {{"node", name}});
+      } catch (const slurm::Unreachable&) {
+        throw;
+      } catch (const slurm::Error&) {
+        refused = std::current_exception();
       }
-      if (plan.state) co_await change_state(name, *plan.state, stop);
-      if (plan.remove) co_await remove(name, stop);
-    } catch (const slurm::Refused& error) {
-      record(name, {kube::EventType::kWarning, "SlurmRefused", error.what()});
-      throw;
     }
+    if (plan.state) co_await change_state(name, *plan.state, stop);
+    if (plan.remove) co_await remove(name, stop);
     if (plan.taint) co_await taint(name, *plan.taint, stop);
+    if (refused) std::rethrow_exception(refused);
   }
 
   Task<> change_state(std::string name, slurm::NodeUpdate change, std::stop_token stop) {
     // Counted from now on, so that others wait while this is under way.
     if (is_reshape_reason(change.reason.value_or(""))) reshaping.insert(name);
-    co_await parts.slurm.update_node(name, change, stop);
+    try {
+      co_await parts.slurm.update_node(name, change, stop);
+    } catch (...) {
+      const auto known = parts.mirror.node(name);
+      if (!known || !is_reshaping(*known)) reshaping.erase(name);
+      throw;
+    }
     log::info("Slurm node state changed",
               {{"node", name}, {"state", change.state.value_or("")}, {"reason", change.reason.value_or("")}});
   }
 
-  Task<> add(std::string name, std::string conf, std::stop_token stop) {
+  // False: somebody has registered a node of that name meanwhile, and whose it is must be seen first.
+  Task<bool> add(std::string name, std::string conf, std::stop_token stop) {
     try {
       co_await parts.slurm.add_node(std::move(conf), stop);
       log::info("Slurm node registered", {{"node", name}});
     } catch (const slurm::Refused& error) {
       if (error.number() != kAlreadyExists) throw;
+      co_return false;
     }
+    co_return true;
   }
 
   Task<> remove(std::string name, std::stop_token stop) {
@@ -248,15 +281,22 @@ struct NodeSync::Impl {
   // Slurm's word on the node, where its Kubernetes users look.
   Task<> tell_condition(std::string name, std::stop_token stop) {
     const NodeSides sides = sides_of(name);
-    if (!sides.slurm_known || !sides.slurm) co_return;
+    if (!sides.slurm_known || (!sides.slurm && !sides.slurm_has_nodes && !memory[name].removed)) co_return;
+    const auto mark = sides.slurm ? parse_mark(sides.slurm->extra) : std::nullopt;
+    const bool foreign = mark && mark->cluster != self.cluster && sides.slurm->states.has(slurm::NodeFlag::kExternal);
     for (const NodePtr& node : sides.nodes) {
-      const auto condition = changed_condition(*node, *sides.slurm);
+      const auto condition = changed_condition(*node, foreign ? nullptr : sides.slurm.get());
       if (!condition) continue;
-      json::Object item{{"type", kSlurmReady},
-                        {"status", condition->status},
-                        {"reason", condition->reason},
-                        {"message", condition->message},
-                        {"lastTransitionTime", print_rfc3339(loop.wall())}};
+      const bool goes = condition->status.empty();
+      json::Object item{{"type", kSlurmReady}};
+      if (goes) {
+        item["$patch"] = "delete";
+      } else {
+        item["status"] = condition->status;
+        item["reason"] = condition->reason;
+        item["message"] = condition->message;
+        item["lastTransitionTime"] = print_rfc3339(loop.wall());
+      }
       json::Value patch = json::Object{{"metadata", json::Object{{"uid", node->meta.uid.str()}}},
                                        {"status", json::Object{{"conditions", json::Array{std::move(item)}}}}};
       try {
@@ -265,6 +305,7 @@ struct NodeSync::Impl {
       } catch (const kube::NotFound&) {
         continue;
       }
+      if (goes) continue;
       record(name, {condition->status == "True" ? kube::EventType::kNormal : kube::EventType::kWarning,
                     "Slurm" + condition->reason, condition->message});
     }

@@ -87,6 +87,14 @@ class NodeSyncTest : public ::testing::Test {
     NodeSync sync;
   };
 
+  static net::ServerResponse refusal() {
+    net::ServerResponse no;
+    no.status = 500;
+    no.headers.set("Content-Type", "application/json");
+    no.body = R"({"errors":[{"error_number":2115,"error":"ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE",
+        "description":"Requested topology configuration is not available"}]})";
+    return no;
+  }
   static slurm::ClientOptions slurm_options() {
     slurm::ClientOptions options;
     options.token = slurm::fixed_token("token");
@@ -98,7 +106,13 @@ class NodeSyncTest : public ::testing::Test {
   bascule::testing::FakeApi api_{loop_};
   bascule::testing::FakeSlurm slurm_{loop_};
   std::unique_ptr<net::Transport> to_api_ = net::make_loopback(loop_, api_.handler());
-  std::unique_ptr<net::Transport> to_slurm_ = net::make_loopback(loop_, slurm_.handler());
+  // What slurmctld refuses of all that is asked of it.
+  std::function<bool(const net::ServerRequest&)> refuses_;
+  std::unique_ptr<net::Transport> to_slurm_ = net::make_loopback(
+      loop_, [this, real = slurm_.handler()](const net::ServerRequest& request, std::stop_token stop) {
+        if (!refuses_ || !refuses_(request)) return real(request, std::move(stop));
+        return [](net::ServerResponse no) -> Task<net::ServerResponse> { co_return no; }(refusal());
+      });
   kube::Client kube_{loop_, *to_api_, {}};
   slurm::Client client_{loop_, *to_slurm_, slurm_options()};
   std::unique_ptr<Process> process_;
@@ -256,6 +270,139 @@ TEST_F(NodeSyncTest, SizeChangesRegisterAnew) {
   ASSERT_TRUE(slurm_node("n1"));
   EXPECT_EQ(slurm_node("n1")->cpus, 4u);
   EXPECT_FALSE(slurm_node("n1")->states.has(slurm::NodeFlag::kDrain));
+}
+
+// A topology that Slurm does not know keeps the node neither in service nor silent.
+TEST_F(NodeSyncTest, ARefusedTopologyDoesNotHoldUpADrain) {
+  add_node("n1");
+  start();
+  refuses_ = [](const net::ServerRequest& request) { return request.body.find("topology") != std::string::npos; };
+  patch("n1", R"({"metadata":{"annotations":{"topology.slinky.slurm.net/spec":"nowhere:s9"}}})");
+  EXPECT_THAT(events(), HasSubstr("SlurmRefused"));
+  patch("n1", R"({"spec":{"unschedulable":true}})");
+  EXPECT_TRUE(slurm_node("n1")->states.has(slurm::NodeFlag::kDrain));
+  EXPECT_THAT(json::dump(kube_node("n1")), HasSubstr(R"("type":"SlurmReady","status":"False")"));
+}
+
+// A drain that Slurm refused, and that is not wanted any more, keeps no other node from being registered anew.
+TEST_F(NodeSyncTest, ARefusedDrainDoesNotCount) {
+  for (const char* name : {"n1", "n2"}) add_node(name);
+  start();
+  slurm::JobDescription both;
+  both.nodes = 2;
+  both.exclusive = true;
+  slurm_.submit(both);
+  settle();
+  refuses_ = [](const net::ServerRequest& request) { return request.body.find("anew n1") != std::string::npos; };
+  const auto size = [&](const std::string& name, std::string_view cpus) {
+    json::Value change = json::parse(R"({"status":{"allocatable":{}}})");
+    json::at_or_create(change, {"status", "allocatable", "cpu"}) = cpus;
+    api_.patch(r::kNodes, {"", name}, std::move(change), "status");
+    settle();
+  };
+  size("n1", "4");
+  EXPECT_FALSE(slurm_node("n1")->states.has(slurm::NodeFlag::kDrain));
+  size("n1", "8");
+  size("n2", "4");
+  EXPECT_TRUE(slurm_node("n2")->states.has(slurm::NodeFlag::kDrain));
+}
+
+// Two clusters register the same name at the same time: the second one leaves the first one's mark.
+TEST_F(NodeSyncTest, ANodeThatAnotherClusterJustRegisteredStaysTheirs) {
+  add_node("n1");
+  slurm::NodeUpdate theirs;
+  theirs.extra = print_mark({config_.scheduler_name, "another", ""});
+  bool once = false;
+  refuses_ = [&](const net::ServerRequest& request) {
+    if (request.target.find("new/node") == std::string::npos || std::exchange(once, true)) return false;
+    slurm_.add_nodes("NodeName=n1 NodeAddr=10.9.9.9 State=External CPUs=2 RealMemory=2000");
+    EXPECT_TRUE(slurm_.model().update_node(slurm_.now(), "n1", theirs));
+    return false;  // and the fake says that it exists
+  };
+  start();
+  EXPECT_TRUE(once);
+  EXPECT_EQ(parse_mark(slurm_node("n1")->extra)->cluster, "another");
+  EXPECT_FALSE(is_tainted("n1"));
+  EXPECT_THAT(events(), HasSubstr("SlurmNodeForeign"));
+}
+
+// The name in Slurm changes while a job runs: the machine is not there twice.
+TEST_F(NodeSyncTest, ANodeRenamedInSlurmIsThereOnce) {
+  add_node("n1");
+  start();
+  slurm::JobDescription whole;
+  whole.nodes = 1;
+  whole.exclusive = true;
+  const JobId job = slurm_.submit(whole);
+  settle();
+  patch("n1", R"({"metadata":{"labels":{"slinky.slurm.net/slurm-nodename":"m1"}}})");
+  settle(3min);
+  EXPECT_TRUE(slurm_node("n1"));
+  EXPECT_FALSE(slurm_node("m1"));
+  bascule::testing::run(loop_, client_.cancel_job(job));
+  settle(3min);
+  EXPECT_FALSE(slurm_node("n1"));
+  EXPECT_TRUE(slurm_node("m1"));
+}
+
+TEST_F(NodeSyncTest, ANodeThatLeftSlurmDoesNotSayThatItIsDrained) {
+  add_node("n1");
+  start();
+  slurm::JobDescription whole;
+  whole.nodes = 1;
+  whole.exclusive = true;
+  const JobId job = slurm_.submit(whole);
+  settle();
+  patch("n1", R"({"metadata":{"labels":{"scheduler.slinky.slurm.net/external-node":null}}})");
+  EXPECT_THAT(json::dump(kube_node("n1")), HasSubstr("SlurmReady"));
+  bascule::testing::run(loop_, client_.cancel_job(job));
+  settle(5min);
+  EXPECT_FALSE(slurm_node("n1"));
+  EXPECT_THAT(json::dump(kube_node("n1")), ::testing::Not(HasSubstr("SlurmReady")));
+}
+
+// A new life of the controllers knows nothing of how long the node has been ill.
+TEST_F(NodeSyncTest, ALostNodeStaysDrainedOverARestart) {
+  add_node("n1");
+  start();
+  api_.patch(r::kNodes, {"", "n1"}, json::parse(R"({"status":{"conditions":[{"type":"Ready","status":"False"}]}})"),
+             "status");
+  settle(90s);
+  ASSERT_TRUE(slurm_node("n1")->states.has(slurm::NodeFlag::kDrain));
+  stop();
+  start();
+  for (int i = 0; i < 60; ++i) {
+    settle(1s);
+    ASSERT_TRUE(slurm_node("n1")->states.has(slurm::NodeFlag::kDrain)) << "after " << i << " s";
+  }
+}
+
+TEST_F(NodeSyncTest, AnEmptyNameIsToldAndNeverAskedFor) {
+  add_node("n1");
+  patch("n1", R"({"metadata":{"labels":{"slinky.slurm.net/slurm-nodename":""}},
+      "spec":{"taints":[{"key":"slinky.slurm.net/managed-node","value":"slurm-bridge-scheduler","effect":"NoExecute"}]}})");
+  start();
+  EXPECT_THAT(events(), HasSubstr("SlurmNameInvalid"));
+  patch("n1", R"({"metadata":{"labels":{"scheduler.slinky.slurm.net/external-node":null}}})");
+  settle(3min);
+  EXPECT_FALSE(is_tainted("n1"));
+}
+
+// All at once, and nobody asks the API server or Slurm more than a few times for each.
+TEST_F(NodeSyncTest, AThousandNodesAtOnce) {
+  for (int i = 1; i <= 1000; ++i) add_node("n" + std::to_string(i));
+  start();
+  settle(2min);
+  EXPECT_EQ(slurm_.model().nodes().size(), 1000u);
+  EXPECT_LE(slurm_.calls("POST new/node"), 1000u);
+  EXPECT_LE(slurm_.calls("GET node"), 3000u);
+  EXPECT_LE(slurm_.calls("GET partitions"), 3u);
+  EXPECT_LE(api_.calls("patch", "nodes"), 1000u);
+  api_.reset_counts();
+  slurm_.forget_calls();
+  settle(5min);
+  EXPECT_EQ(api_.write_calls(), 0u);
+  EXPECT_EQ(slurm_.calls("GET node") + slurm_.calls("POST node"), 0u);
 }
 
 TEST_F(NodeSyncTest, AnImpossibleNameIsToldOnTheNode) {

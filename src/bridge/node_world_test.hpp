@@ -90,6 +90,7 @@ struct World {
   TimePoint now{1000s};
   bool nodes_known = true, slurm_known = true, may_reshape = true, has_nodes = true;
   NodeDevices devices = {};
+  std::string leaving = {};
 
   World() { config.partition = "bridge"; }
   NodePlan plan(const std::vector<Kube>& kube, const std::optional<slurm::Node>& slurm) {
@@ -103,6 +104,7 @@ struct World {
     sides.may_reshape = may_reshape;
     sides.devices = devices;
     sides.slurm_has_nodes = has_nodes;
+    sides.leaving = leaving;
     return plan_node(config, kSelf, sides, memory, now);
   }
 };
