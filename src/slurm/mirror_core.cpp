@@ -22,6 +22,9 @@ constexpr Duration kFullGap = 100ms;
 constexpr Duration kSoon = 1s;
 constexpr Duration kLongestNodesGap = 5s;
 constexpr std::size_t kMaxStarts = 64;
+// "Nothing is newer" is believed for so long: of a slurmctld whose clock was set back nothing is newer until its clock
+// is where it was.
+constexpr Duration kSameFor = 5min;
 // Slurm tells a start by the second, and may be wrong for ever: guesses that nothing comes of cost less than twenty
 // looks a minute.
 constexpr Duration kStartHold = 1100ms;
@@ -104,7 +107,7 @@ std::vector<MirrorCore::Ask> MirrorCore::questions(TimePoint now) {
     jobs_asked_ = true;
     full_wanted_ = TimePoint::max();
     asks.push_back(make(Kind::kJobs, now));
-    asks.back().since = jobs_since_;
+    asks.back().since = now - jobs_whole_ < kSameFor ? jobs_since_ : 0;
     next_look_ = now + interval(now);
   } else if (!states_asked_ && synced_ && now >= next_look_) {
     states_asked_ = true;
@@ -114,7 +117,7 @@ std::vector<MirrorCore::Ask> MirrorCore::questions(TimePoint now) {
     nodes_asked_ = true;
     nodes_wanted_ = TimePoint::max();
     asks.push_back(make(Kind::kNodes, now));
-    asks.back().since = nodes_since_;
+    asks.back().since = now - nodes_whole_ < kSameFor ? nodes_since_ : 0;
   }
   while (asked_jobs_.size() < kAtOnce && !wanted_.empty()) {
     const JobId id = *wanted_.begin();
@@ -316,6 +319,7 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, JobList table) {
     jobs_.take_same_table(ask.at, epoch_, counts(ask));
     return trusted_table(ask, now, highest_);
   }
+  jobs_whole_ = now;
   full_cost_ = full_cost_ == Duration{} ? now - ask.at : (full_cost_ + (now - ask.at)) / 2;
   if (!believe(ask, now, table)) return;
 
@@ -407,6 +411,7 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, NodeList table) {
     }
     nodes_.take_same_table(ask.at, epoch_, counts(ask));
   } else {
+    nodes_whole_ = now;
     nodes_cost_ = nodes_cost_ == Duration{} ? now - ask.at : (nodes_cost_ + (now - ask.at)) / 2;
     std::vector<std::pair<std::string, Node>> rows;
     rows.reserve(table.nodes.size());

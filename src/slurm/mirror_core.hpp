@@ -158,6 +158,8 @@ class MirrorCore final {
   std::int64_t jobs_since_ = 0;
   std::int64_t jobs_newest_ = 0;  // the newest last_update seen
   std::int64_t nodes_since_ = 0;
+  TimePoint jobs_whole_{};  // when a table last came whole
+  TimePoint nodes_whole_{};
   TimePoint full_as_of_ = TimePoint::min();
   TimePoint nodes_as_of_ = TimePoint::min();
   std::uint64_t full_serial_ = 0;

@@ -276,6 +276,26 @@ TEST_F(MirrorTest, NoisesAreNotAbsence) {
   EXPECT_THAT(told, ElementsAre("1 - > RUNNING"));
 }
 
+// slurmctld's clock is set back: by its own word nothing changes for an hour.
+TEST_F(MirrorTest, AClockThatIsSetBackHidesNothingForLong) {
+  JobDescription held = small_job();
+  held.hold = true;
+  const JobId id = world.fake.submit(held);
+  sync();
+  world.loop.advance(1min);
+  world.loop.step_wall(-1h);
+  NodeUpdate drain;
+  drain.state = "DRAIN";
+  drain.reason = "disk";
+  ASSERT_TRUE(world.fake.model().update_node(world.fake.now(), "x1", drain));
+  JobDescription change;
+  change.admin_comment = "new";
+  ASSERT_TRUE(world.fake.model().update_job(world.fake.now(), id, change));
+  EXPECT_TRUE(wait([&] { return mirror->node("x1")->states.has(NodeFlag::kDrain); }, 6min));
+  EXPECT_TRUE(wait([&] { return mirror->job(id)->admin_comment == "new"; }, 6min));
+  EXPECT_TRUE(mirror->reachable());
+}
+
 TEST_F(MirrorTest, NextFullIsAskedForAfterTheCall) {
   sync();
   world.loop.advance(5s);
