@@ -31,6 +31,14 @@ std::optional<std::string> ready_url(const Controller& controller, const json::V
   return fmt::format("http://{}{}{}:{}", brackets ? "[" : "", address, brackets ? "]" : "", slurmctld_port(controller));
 }
 
+bool slurmctld_runs(const json::Value& pod) {
+  const json::Array* containers = json::array_at(pod, {"status", "containerStatuses"});
+  return containers != nullptr && std::ranges::any_of(*containers, [](const json::Value& container) {
+           return json::string_at(container, {"name"}) == names::kSlurmctld.name &&
+                  json::find(container, {"state", "running"}) != nullptr;
+         });
+}
+
 std::vector<LabelChange> plan_active_label(const Controller& controller, const std::vector<CtldPod>& pods,
                                            const std::optional<std::vector<std::string>>& answering) {
   if (controller.external || pods.empty()) return {};
@@ -38,13 +46,16 @@ std::vector<LabelChange> plan_active_label(const Controller& controller, const s
   if (replicas(controller) <= 1) {
     active = &pods.front();
   } else {
+    const CtldPod* first =
+        pods.front().name == names::controller_pod(controller.meta.name, 0) ? &pods.front() : nullptr;
     const bool own_word = std::ranges::any_of(pods, [](const CtldPod& pod) { return pod.serves.has_value(); });
     for (const CtldPod& pod : pods) {
       const auto is_its = [&](const std::string& host) { return is_host_of(host, pod.name); };
       const bool serves = own_word ? pod.serves.value_or(false) : answering && std::ranges::any_of(*answering, is_its);
       if (!active && serves) active = &pod;
     }
-    if (!active && std::ranges::none_of(pods, &CtldPod::active)) active = &pods.front();
+    if (!active && first && (first->serves || (first->runs && first->url))) active = first;
+    if (!active && std::ranges::none_of(pods, &CtldPod::active)) active = first;
   }
   std::vector<LabelChange> changes;
   if (!active) return changes;

@@ -63,6 +63,45 @@ TEST(ActivePod, TheirOwnWordCounts) {
   EXPECT_EQ(changes(std::nullopt, std::nullopt), "") << "the ping decides";
 }
 
+std::string of(const std::vector<CtldPod>& pods) {
+  std::string out;
+  for (const LabelChange& change : plan_active_label(controller(true), pods, std::nullopt)) {
+    out += (change.active ? "+" : "-") + change.pod.substr(change.pod.size() - 1) + " ";
+  }
+  return out;
+}
+
+// Slurm's programs that are told "standby" rest for a minute: jobs that end then run into their time limit.
+TEST(ActivePod, AStandbyIsNobodysAddress) {
+  const std::string first = "slurm-controller-0";
+  const std::string second = "slurm-controller-1";
+  EXPECT_EQ(of({{second, "u", false, false}}), "") << "the first is being made anew";
+  EXPECT_EQ(of({{second, "u", false, std::nullopt}}), "");
+  EXPECT_EQ(of({{second, "u", false, true}}), "+1 ") << "it has taken over";
+  EXPECT_EQ(of({{first, "u", false, std::nullopt}, {second, "u", false, false}}), "+0 ");
+  EXPECT_EQ(of({{first, "u", false, std::nullopt}, {second, "u", true, true}}), "") << "not yet back";
+  EXPECT_EQ(of({{first, "u", false, false}, {second, "u", true, true}}), "");
+  EXPECT_EQ(of({{first, "u", false, false}, {second, "u", true, false}}), "-1 +0 ") << "it has given back";
+  EXPECT_EQ(of({{first, "u", false, std::nullopt}, {second, "u", true, false}}), "") << "it may be busy";
+}
+
+// Whoever waits for an answer of one that gives back is told "standby" in the end.
+TEST(ActivePod, TheFirstIsWaitedForWhenTheBackupFallsSilent) {
+  const std::string first = "slurm-controller-0";
+  const std::string second = "slurm-controller-1";
+  EXPECT_EQ(of({{first, "u", false, {}, "url", true}, {second, "u", true, {}, "url", true}}), "-1 +0 ");
+  EXPECT_EQ(of({{first, "u", false, {}, "url", true}, {second, "u", true, true, "url", true}}), "");
+  EXPECT_EQ(of({{first, "u", false, {}, "url", false}, {second, "u", true, {}, "url", true}}), "") << "it has no image";
+  EXPECT_EQ(of({{first, "u", false, {}, {}, true}, {second, "u", true, {}, {}, true}}), "")
+      << "24.11: the ping decides";
+  const auto runs = [](const char* pod) { return slurmctld_runs(json::parse_yaml(pod)); };
+  EXPECT_TRUE(runs("{status: {containerStatuses: [{name: x}, {name: slurmctld, state: {running: {}}}]}}"));
+  EXPECT_FALSE(
+      runs("{status: {containerStatuses: [{name: x, state: {running: {}}}, {name: slurmctld, state: {waiting: "
+           "{}}}]}}"));
+  EXPECT_FALSE(runs("{}"));
+}
+
 TEST(ActivePod, OnlyWhoSpeaksHttpIsAsked) {
   const auto url = [](const char* pod) { return ready_url(controller(true), json::parse_yaml(pod)).value_or("none"); };
   EXPECT_EQ(url("{status: {podIP: 10.0.0.7}, spec: {containers: [{name: x}, {name: slurmctld, livenessProbe: {httpGet: "

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/async.hpp"
 #include "base/log.hpp"
 #include "operator/api/derived.hpp"
 #include "operator/api/names.hpp"
@@ -21,6 +22,8 @@ using namespace std::chrono_literals;
 constexpr Duration kLookAgain = 10s;
 // slurmctld itself is asked, or a backup serves and gives back when its elder returns.
 constexpr Duration kLookAgainSoon = 2s;
+// The first of the configuration has returned, and takes over any moment.
+constexpr Duration kHandover = 500ms;
 
 }  // namespace
 
@@ -62,10 +65,20 @@ Task<std::vector<CtldPod>> CtldPods::look(const Controller& controller, View& vi
     if (pod == nullptr) continue;
     CtldPod& one = pods.emplace_back(std::move(name), std::string(json::string_at(*pod, {"metadata", "uid"})),
                                      json::string_at(*pod, {"metadata", "labels", names::kActive}) == "true");
-    const std::optional<std::string> url = count > 1 ? ready_url(controller, *pod) : std::nullopt;
-    if (url && parts_.serves) one.serves = co_await parts_.serves(*url, stop);
+    if (count > 1 && parts_.serves) one.url = ready_url(controller, *pod);
+    one.runs = slurmctld_runs(*pod);
   }
+  // One that is starting or giving back does not answer at all for seconds: the others are not asked the later for it.
+  std::vector<Task<>> asked;
+  for (CtldPod& pod : pods) {
+    if (pod.url) asked.push_back(ask(pod, stop));
+  }
+  co_await when_all(parts_.kube.loop(), std::move(asked));
   co_return pods;
+}
+
+Task<> CtldPods::ask(CtldPod& pod, std::stop_token stop) {
+  pod.serves = co_await parts_.serves(*pod.url, stop);
 }
 
 Task<std::optional<Duration>> CtldPods::mark_active(ObjectPtr object, View& view, std::stop_token stop) {
@@ -79,8 +92,11 @@ Task<std::optional<Duration>> CtldPods::mark_active(ObjectPtr object, View& view
   const bool several = replicas(*controller) > 1;
   const std::vector<CtldPod> pods = co_await look(*controller, view, stop);
   const bool asked = std::ranges::any_of(pods, [](const CtldPod& pod) { return pod.serves.has_value(); });
+  if (asked) heard_.insert(object->meta.uid);
+  // The ping knows no standby, and takes long where nobody answers: it is for those who do not speak for themselves.
   std::optional<std::vector<std::string>> answering;
-  if (several && !asked && parts_.answering) answering = co_await parts_.answering(object->meta.key, stop);
+  if (several && !heard_.contains(object->meta.uid) && parts_.answering)
+    answering = co_await parts_.answering(object->meta.key, stop);
   try {
     for (const LabelChange& change : plan_active_label(*controller, pods, answering)) {
       co_await label(object->meta.key.ns, change, stop);
@@ -91,9 +107,9 @@ Task<std::optional<Duration>> CtldPods::mark_active(ObjectPtr object, View& view
     co_return kLookAgain;
   }
   if (!several) co_return std::nullopt;
-  const bool at_rest =
-      !pods.empty() && pods.front().active && pods.front().name == names::controller_pod(controller->meta.name, 0);
-  co_return at_rest && !asked ? kLookAgain : kLookAgainSoon;
+  const bool elder = !pods.empty() && pods.front().name == names::controller_pod(controller->meta.name, 0);
+  if (elder && pods.front().url && !pods.front().serves.value_or(false)) co_return kHandover;
+  co_return !asked && elder && pods.front().active ? kLookAgain : kLookAgainSoon;
 }
 
 Task<> CtldPods::label(std::string ns, LabelChange change, std::stop_token stop) {

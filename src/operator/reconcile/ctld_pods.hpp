@@ -3,10 +3,12 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <vector>
 
+#include "base/strong.hpp"
 #include "base/task.hpp"
 #include "kube/client.hpp"
 #include "operator/reconcile/active_pod.hpp"
@@ -37,9 +39,11 @@ class CtldPods final {
 
  private:
   Task<std::vector<CtldPod>> look(const Controller& controller, View& view, std::stop_token stop);
+  Task<> ask(CtldPod& pod, std::stop_token stop);  // the pod outlives it
   Task<> label(std::string ns, LabelChange change, std::stop_token stop);
 
   Parts parts_;
+  std::set<Uid> heard_;  // Controllers of which a slurmctld has said whether it serves
 };
 
 }  // namespace bascule::op::reconcile

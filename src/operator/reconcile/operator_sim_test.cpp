@@ -430,15 +430,16 @@ TEST(OperatorSim, TheLabelFollowsTheSlurmctldThatSaysItServes) {
   w.whole_cluster();
   w.patch(kControllers, "slurm", "{spec: {ha: {enabled: true}, persistence: {enabled: true, existingClaim: state}}}");
   w.settle();
-  for (const char* i : {"0", "1"}) {
+  const auto make = [&](const std::string& i) {
     w.api.create(kube::resources::kPods,
                  json::parse_yaml(std::string("{apiVersion: v1, kind: Pod, metadata: {name: slurm-controller-") + i +
                                   ", namespace: slurm, labels: {app.kubernetes.io/name: slurmctld, "
                                   "app.kubernetes.io/instance: slurm}}, spec: {containers: [{name: slurmctld, image: "
                                   "i, livenessProbe: {httpGet: {path: /livez, port: slurmctld}}}]}}"));
-    w.api.patch(kube::resources::kPods, {"slurm", std::string("slurm-controller-") + i},
-                json::parse_yaml(std::string("{status: {podIP: 10.0.0.") + i + "}}"), "status");
-  }
+    w.api.patch(kube::resources::kPods, {"slurm", "slurm-controller-" + i},
+                json::parse_yaml("{status: {podIP: 10.0.0." + i + "}}"), "status");
+  };
+  for (const char* i : {"0", "1"}) make(i);
   const auto active = [&] {
     std::string out;
     for (const json::Value& pod : w.api.list(kube::resources::kPods)) {
@@ -456,8 +457,14 @@ TEST(OperatorSim, TheLabelFollowsTheSlurmctldThatSaysItServes) {
   w.serving = "";
   w.settle(30s);
   EXPECT_EQ(active(), "slurm-controller-0 ") << "none serves: all stays";
+  w.api.remove(kube::resources::kPods, {"slurm", "slurm-controller-0"}, {.grace = 0});
+  w.settle(30s);
+  EXPECT_EQ(active(), "") << "a standby is nobody's address";
+  make("0");
+  w.settle(4s);
+  EXPECT_EQ(active(), "slurm-controller-0 ");
   w.api.reset_counts();
-  w.loop.advance(10min);
+  w.loop.advance(1min);
   EXPECT_EQ(w.api.write_calls(), 0u);
 }
 
