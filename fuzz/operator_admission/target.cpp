@@ -27,6 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const std::string& name : op::wanted(kind, *review).config_maps) {
       known.config_maps[name] = {.exists = name.size() % 2 == 0, .keys = {"slurm.conf", name}};
     }
+    if (review->old_object != nullptr) known.node_sets.push_back(*review->old_object);
     const kube::AdmissionVerdict verdict = op::validate(kind, *review, known);
     BASCULE_CHECK(verdict.allowed != (verdict.code == 422), "a verdict and its code agree");
     BASCULE_CHECK(verdict.allowed || !verdict.message.empty(), "a refusal says why");

@@ -40,7 +40,7 @@ void controller_ref_rules(const json::Value& object, const json::Value* old, Fin
 
 // Of each kind. `old` is nullptr at creation; the spec has changed.
 void controller_rules(const json::Value& object, const json::Value* old, const Known& known, Findings& findings);
-void nodeset_rules(const json::Value& object, const json::Value* old, Findings& findings);
+void nodeset_rules(const json::Value& object, const json::Value* old, const Known& known, Findings& findings);
 void token_rules(const json::Value& object, const json::Value* old, Findings& findings);
 
 // The ConfigMaps a Controller takes files from: each name once.

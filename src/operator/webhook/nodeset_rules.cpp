@@ -1,5 +1,7 @@
 // Rules for a NodeSet. Source: slurmd(8), --conf; slurm.conf(5), node parameters; Kubernetes, names of pods.
 #include <algorithm>
+#include <charconv>
+#include <utility>
 
 #include "base/duration.hpp"
 #include "operator/api/derived.hpp"
@@ -107,6 +109,68 @@ void new_name_rules(const json::Value& object, Findings& findings) {
   }
 }
 
+// What Slurm nodes of a NodeSet are called: `start` and a number below `count`, written with `digits` at least.
+struct NodeNames {
+  std::string start;
+  std::int64_t count = 0;
+  std::size_t digits = 0;
+};
+
+std::string numbered(std::int64_t number, std::size_t digits) {
+  return fmt::format("{:0{}}", number, digits);
+}
+
+// nullopt: they are called like Kubernetes' nodes, or it has no name yet.
+std::optional<NodeNames> node_names(const json::Value& object) {
+  constexpr std::int64_t kMostNodes = 65536;  // of one slurmctld
+  if (is_daemon_set(object) || json::bool_at(object, {"spec", "template", "spec", "hostNetwork"})) return std::nullopt;
+  NodeNames names;
+  names.start = json::string_at(object, {"spec", "template", "spec", "hostname"});
+  if (names.start.empty()) names.start = fmt::format("{}-", name_of(object));
+  if (names.start == "-") return std::nullopt;
+  names.count = std::clamp<std::int64_t>(json::int_at(object, {"spec", "replicas"}).value_or(1), 0, kMostNodes);
+  const std::int64_t padding = json::int_at(object, {"spec", "ordinalPadding"}).value_or(0);
+  names.digits = static_cast<std::size_t>(std::clamp<std::int64_t>(padding, 0, kMaxOrdinalPadding));
+  return names;
+}
+
+// A name that both have: "n1" and a number is also "n" and a number.
+std::optional<std::string> shared_name(NodeNames a, NodeNames b) {
+  if (a.start.size() > b.start.size()) std::swap(a, b);
+  if (!b.start.starts_with(a.start)) return std::nullopt;
+  const std::string rest = b.start.substr(a.start.size());
+  if (!std::ranges::all_of(rest, [](char c) { return c >= '0' && c <= '9'; })) return std::nullopt;
+  for (std::int64_t i = 0; i < b.count; ++i) {
+    const std::string number = rest + numbered(i, b.digits);
+    std::int64_t other = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), other);
+    if (error == std::errc() && other < a.count && numbered(other, a.digits) == number) return a.start + number;
+  }
+  return std::nullopt;
+}
+
+void node_name_rules(const json::Value& object, const json::Value* old, const Known& known, Findings& findings) {
+  const std::optional<NodeNames> names = node_names(object);
+  if (!names) return;
+  const std::optional<NodeNames> before = old == nullptr ? std::nullopt : node_names(*old);
+  for (const json::Value& other : known.node_sets) {
+    const bool of_same_cluster = json::string_at(other, {"spec", "controllerRef", "name"}) ==
+                                 json::string_at(object, {"spec", "controllerRef", "name"});
+    if (!of_same_cluster || name_of(other) == name_of(object)) continue;
+    if (json::find(other, {"metadata", "deletionTimestamp"}) != nullptr) continue;
+    const std::optional<NodeNames> others = node_names(other);
+    if (!others) continue;
+    const std::optional<std::string> shared = shared_name(*names, *others);
+    // One that was let in is not held up by it: it may be on its way out of it.
+    if (!shared || (before && shared_name(*before, *others))) continue;
+    findings.fault("spec.template.spec.hostname",
+                   "NodeSets {} and {} would both make the Slurm node {}, and Slurm tells nodes apart by their names "
+                   "alone; give this one another hostname",
+                   name_of(object), name_of(other), *shared);
+    return;
+  }
+}
+
 // Absent, null and empty are the same.
 bool same_list(const json::Array* a, const json::Array* b) {
   const bool none_a = a == nullptr || a->empty();
@@ -116,10 +180,11 @@ bool same_list(const json::Array* a, const json::Array* b) {
 
 }  // namespace
 
-void nodeset_rules(const json::Value& object, const json::Value* old, Findings& findings) {
+void nodeset_rules(const json::Value& object, const json::Value* old, const Known& known, Findings& findings) {
   if (old == nullptr) new_name_rules(object, findings);
   controller_ref_rules(object, old, findings);
   hostname_rules(object, findings);
+  if (findings.faults.empty()) node_name_rules(object, old, known, findings);
   max_unavailable_rule(object, findings);
   schedule_rule(object, findings);
   extra_conf_rules(object, findings);

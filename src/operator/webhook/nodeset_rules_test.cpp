@@ -9,8 +9,10 @@ namespace {
 using testing::Case;
 using testing::changed;
 using testing::created;
+using ::testing::ElementsAre;
 using testing::expect_only;
 using testing::object;
+using testing::texts;
 
 constexpr Kind kKind = Kind::kNodeSet;
 
@@ -115,6 +117,70 @@ TEST(nodeset_rules, hostname) {
     expect_only(created(kKind, nodeset(fmt::format("{{template: {{spec: {{hostname: {}}}}}}}", one.spec))), fault,
                 one.spec);
   }
+}
+
+TEST(nodeset_rules, node_names_are_of_one_nodeset) {
+  const auto beside = [](std::string_view other, std::string_view spec) {
+    Known known;
+    known.node_sets.push_back(nodeset(other, "other"));
+    return created(kKind, nodeset(spec), known);
+  };
+  const auto named = [](std::string_view hostname, std::string_view more = "replicas: 3") {
+    return fmt::format("{{template: {{spec: {{hostname: {}}}}}, {}}}", hostname, more);
+  };
+  EXPECT_THAT(texts(beside(named("cpu-"), named("cpu-")).faults),
+              ElementsAre("spec.template.spec.hostname: NodeSets gpu and other would both make the Slurm node cpu-0, "
+                          "and Slurm tells nodes apart by their names alone; give this one another hostname"));
+  struct Pair {
+    std::string other, ours;
+    std::string_view node;  // empty: let in
+  };
+  const Pair pairs[] = {
+      {named("cpu-"), named("gpu-"), ""},
+      {named("cpu-"), named("cpu-", "replicas: 0"), ""},
+      {named("cpu-", "replicas: 0"), named("cpu-"), ""},
+      {named("cpu-", "replicas: 1"), named("cpu-", "{}: 1"), "cpu-0"},
+      {named("gpu-"), "{}", "gpu-0"},
+      {"{}", named("other-"), "other-0"},
+      {named("n", "replicas: 20"), named("n1", "replicas: 2"), "n10"},
+      {named("n", "replicas: 10"), named("n1", "replicas: 2"), ""},
+      {named("n1", "replicas: 2"), named("n", "replicas: 11"), "n10"},
+      {named("n", "replicas: 50, ordinalPadding: 3"), named("n0", "replicas: 2, ordinalPadding: 2"), "n000"},
+      {named("cpu-", "replicas: 11"), named("cpu-", "replicas: 11, ordinalPadding: 2"), "cpu-10"},
+      {named("cpu-", "replicas: 10"), named("cpu-", "replicas: 10, ordinalPadding: 2"), ""},
+      {named("cpu-", "scalingMode: DaemonSet"), named("cpu-"), ""},
+      {named("cpu-"), named("cpu-", "scalingMode: DaemonSet"), ""},
+      {"{template: {spec: {hostname: cpu-, hostNetwork: true}}}", named("cpu-"), ""},
+      {named("n", "replicas: 99999999"), named("n18446744073709551615"), ""},
+  };
+  for (const Pair& pair : pairs) {
+    const std::string fault = fmt::format(
+        "spec.template.spec.hostname: NodeSets gpu and other would both make the Slurm node {},", pair.node);
+    expect_only(beside(pair.other, pair.ours), pair.node.empty() ? "" : fault, pair.other + pair.ours);
+  }
+}
+
+TEST(nodeset_rules, node_names_of_others_do_not_matter) {
+  const json::Value set = nodeset("{template: {spec: {hostname: cpu-}}, replicas: 3}");
+  const auto with = [&](json::Value other) {
+    Known known;
+    known.node_sets = {set, std::move(other)};
+    return created(kKind, set, known);
+  };
+  json::Value other = nodeset("{template: {spec: {hostname: cpu-}}}", "other");
+  EXPECT_EQ(with(other).faults.size(), 1u);
+  json::Value deleted = other;
+  json::at_or_create(deleted, {"metadata", "deletionTimestamp"}) = "2026-01-01T00:00:00Z";
+  expect_only(with(deleted), "", "deleted");
+  json::Value elsewhere = other;
+  json::at_or_create(elsewhere, {"spec", "controllerRef", "name"}) = "another";
+  expect_only(with(elsewhere), "", "another Slurm");
+  // Let in before: it may be changed, and mended.
+  Known known;
+  known.node_sets = {set, other};
+  expect_only(changed(kKind, set, nodeset("{template: {spec: {hostname: cpu-}}, replicas: 2}"), known), "", "smaller");
+  expect_only(changed(kKind, nodeset("{template: {spec: {hostname: gpu-}}}"), set, known),
+              "spec.template.spec.hostname: NodeSets gpu and other", "new");
 }
 
 TEST(nodeset_rules, lengths) {  // A14

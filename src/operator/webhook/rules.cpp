@@ -126,6 +126,7 @@ std::optional<Kind> kind_of(std::string_view lower_case) noexcept {
 
 Wanted wanted(Kind kind, const json::Value& object) {
   Wanted names;
+  names.node_sets = kind == Kind::kNodeSet;
   if (kind != Kind::kController || json::bool_at(object, {"spec", "external"})) return names;
   for (const std::string& name : file_maps(object)) {
     if (names.config_maps.size() + 1 == kMaxLookups) break;
@@ -161,7 +162,7 @@ Findings examine(Kind kind, const json::Value& object, const json::Value* old, c
       loginset_rules(object, old, findings);
       break;
     case Kind::kNodeSet:
-      nodeset_rules(object, old, findings);
+      nodeset_rules(object, old, known, findings);
       break;
     case Kind::kToken:
       token_rules(object, old, findings);

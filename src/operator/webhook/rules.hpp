@@ -38,6 +38,7 @@ struct ClaimFacts {
 struct Known {
   std::map<std::string, ConfigMapFacts, std::less<>> config_maps;
   std::map<std::string, ClaimFacts, std::less<>> claims;
+  std::vector<json::Value> node_sets;  // of the namespace; none when they are not known
 };
 
 // What to look up before `examine`; at most kMaxLookups names together.
@@ -45,6 +46,7 @@ inline constexpr std::size_t kMaxLookups = 64;
 struct Wanted {
   std::set<std::string, std::less<>> config_maps;
   std::set<std::string, std::less<>> claims;
+  bool node_sets = false;
 };
 Wanted wanted(Kind kind, const json::Value& object);
 

@@ -55,6 +55,18 @@ struct Webhook {
     co_return std::nullopt;
   }
 
+  Task<std::vector<json::Value>> node_sets(std::string ns, std::stop_token stop) const {
+    std::vector<json::Value> found;
+    try {
+      const json::Value list = co_await kube.list(kNodeSets, ns, {}, stop);
+      if (const json::Array* items = json::array_at(list, {"items"})) found.assign(items->begin(), items->end());
+    } catch (const std::exception& error) {
+      log::limited(log::Level::kWarning, 1s, "the NodeSets beside one cannot be read for admission",
+                   {{"namespace", ns}, {"why", error}});
+    }
+    co_return found;
+  }
+
   Task<Known> look_up_all(Wanted names, std::string ns, std::stop_token stop) const {
     const TimePoint until = kube.loop().now() + options.look_up_for;
     Known known;
@@ -66,6 +78,7 @@ struct Webhook {
       const auto found = co_await look_up(kube::resources::kConfigMaps, {ns, name}, until, stop);
       if (found) known.config_maps[name] = found->is_null() ? ConfigMapFacts{} : config_map_facts(*found);
     }
+    if (names.node_sets) known.node_sets = co_await node_sets(std::move(ns), stop);
     co_return known;
   }
 

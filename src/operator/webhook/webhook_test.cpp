@@ -97,6 +97,15 @@ TEST_F(WebhookTest, LooksUpWhatAControllerNames) {
   EXPECT_THAT(warnings(answer), ElementsAre(StartsWith("spec.configFileRefs[1]: ConfigMap later does not exist yet")));
 }
 
+TEST_F(WebhookTest, LooksAtTheNodeSetsBesideOne) {
+  const std::string path = "/validate-slinky-slurm-net-v1beta1-nodeset";
+  const std::string_view spec = R"({"controllerRef":{"name":"c"},"template":{"spec":{"hostname":"cpu-"}}})";
+  EXPECT_TRUE(allowed(create(path, spec)));
+  make(kNodeSets, fmt::format(R"({{"metadata":{{"name":"cpu","namespace":"hpc"}},"spec":{}}})", spec));
+  make(kNodeSets, fmt::format(R"({{"metadata":{{"name":"slurm","namespace":"other"}},"spec":{}}})", spec));
+  EXPECT_THAT(message(create(path, spec)), HasSubstr("NodeSets slurm and cpu would both make the Slurm node cpu-0"));
+}
+
 TEST_F(WebhookTest, WhatCannotBeReadRefusesNothing) {
   using bascule::testing::ApiFault;
   const std::string spec = R"({"configFileRefs":[{"name":"a"},{"name":"b"},{"name":"c"}]})";
