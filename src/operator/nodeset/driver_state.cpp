@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "base/base64.hpp"
 #include "base/log.hpp"
@@ -14,6 +15,7 @@
 #include "operator/nodeset/identity.hpp"
 #include "operator/nodeset/perform.hpp"
 #include "operator/nodeset/records.hpp"
+#include "operator/nodeset/scale.hpp"
 
 namespace bascule::op::nodeset {
 
@@ -205,6 +207,7 @@ void Views::read(const ObjectPtr& nodeset, Reading& to) {
   read_pods(to);
   read_claims(to);
   read_slurm(to);
+  read_others(to);
 }
 
 // Without a whole template no pod is made and none replaced: a Secret that is away for a moment must not look like a
@@ -271,6 +274,38 @@ void Views::read_pods(Reading& to) const {
     }
   }
   for (const auto& [key, pod] : to.pods) to.state.pods.push_back(view_pod(*pod, spec));
+}
+
+void Views::read_others(Reading& to) const {
+  State& state = to.state;
+  const Spec& spec = state.spec;
+  const auto look = [&](const std::string& name) {
+    if (name.empty()) return;
+    for (const PodPtr& pod : pods.by_index(kBySlurm, fmt::format("{}/{}", spec.ns, name))) {
+      if (pod->by.uid == spec.uid || pod->view.terminal()) continue;
+      const ObjectPtr set = parts_.nodesets.get({spec.ns, pod->by.name.str()});
+      if (!set || set->meta.uid != pod->by.uid || controller_of(*set) != controller_of(*to.object)) continue;
+      const OtherPod other{set->meta.key.name, pod->view.name, pod->view.created, pod->view.uid};
+      const auto [known, added] = state.others.try_emplace(name, other);
+      if (!added && std::tie(other.created, other.uid) < std::tie(known->second.created, known->second.uid)) {
+        known->second = other;
+      }
+    }
+  };
+  for (const auto& [name, node] : state.slurm.nodes) look(name);
+  std::int32_t live = 0;
+  for (const PodView& pod : state.pods) {
+    look(slurm_name_of(pod));
+    if (pod.owner == Owner::kUs && !pod.terminating) ++live;
+  }
+  if (spec.mode == ScalingMode::kDaemonSet) {
+    for (const auto& [name, node] : state.nodes) {
+      if (run_on(node).should_run) look(hostname_of(node));
+    }
+  } else if (!spec.host_network && live < spec.replicas) {
+    const auto most = spec.replicas + static_cast<std::int32_t>(state.pods.size());
+    for (std::int32_t ordinal = 0; ordinal < most; ++ordinal) look(hostname_of(spec, ordinal));
+  }
 }
 
 void Views::read_nodes(Reading& to, const Placement& placement) const {

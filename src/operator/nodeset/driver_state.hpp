@@ -75,6 +75,7 @@ class Views final {
   void use_if_there(NamespacedName key, const Use& use) const;
   void read_template(Reading& to) const;
   void read_pods(Reading& to) const;
+  void read_others(Reading& to) const;
   void read_nodes(Reading& to, const Placement& placement) const;
   void read_claims(Reading& to) const;
   void read_revisions(Reading& to) const;

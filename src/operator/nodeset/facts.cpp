@@ -1,5 +1,7 @@
 #include "operator/nodeset/facts.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "operator/nodeset/identity.hpp"
@@ -11,7 +13,7 @@ namespace {
 
 Registration registration_of(Pass& pass, const PodFacts& facts) {
   const Uid& uid = facts.pod->uid;
-  if (!pass.state.slurm.known) return Registration::kUnknown;
+  if (!pass.state.slurm.known || facts.holder != nullptr) return Registration::kUnknown;
   if (facts.node != nullptr) {
     pass.memory.absent_since.erase(uid);
     return Registration::kRegistered;
@@ -31,7 +33,9 @@ PodFacts facts_of(Pass& pass, const PodView& pod) {
   facts.pod = &pod;
   facts.going = pod.terminating || pass.memory.deleted.contains(pod.uid);
   facts.slurm_name = slurm_name_of(pod);
-  if (state.slurm.known && !facts.slurm_name.empty()) facts.node = state.slurm.find(facts.slurm_name);
+  const auto other = state.others.find(facts.slurm_name);
+  if (other != state.others.end() && other->second.precedes(pod)) facts.holder = &other->second;
+  if (state.slurm.known && !facts.slurm_name.empty() && !facts.holder) facts.node = state.slurm.find(facts.slurm_name);
   facts.registration = registration_of(pass, facts);
   if (state.nodes_known && !pod.node.empty()) {
     const auto it = state.nodes.find(pod.node);
@@ -84,6 +88,13 @@ std::int64_t scaled(const IntOrPercent& value, std::int64_t total) noexcept {
   if (!value.valid || value.value < 0) return 1;
   if (!value.percent) return value.value;
   return (std::min<std::int64_t>(value.value, 100) * total + 99) / 100;
+}
+
+std::string held_by(const OtherPod& holder, const std::string& slurm_name) {
+  return fmt::format(
+      "Slurm node {} is pod {} of NodeSet {}, and Slurm tells nodes apart by their names alone; give one of the "
+      "NodeSets another spec.template.spec.hostname",
+      slurm_name, holder.pod, holder.nodeset);
 }
 
 void gather(Pass& pass) {

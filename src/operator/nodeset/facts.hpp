@@ -31,6 +31,7 @@ struct PodFacts {
   const PodView* pod = nullptr;
   bool going = false;  // terminating, or its deletion was sent
   std::string slurm_name;
+  const OtherPod* holder = nullptr;  // another NodeSet's pod, whose the Slurm node of this name is: `node` is nullptr
   const SlurmNodeView* node = nullptr;
   Registration registration = Registration::kUnknown;
   const NodeView* kube_node = nullptr;
@@ -76,6 +77,9 @@ struct Pass {
   // How many more serving pods may be taken out of service, besides those that are unbounded.
   std::int64_t allowance() const noexcept;
 };
+
+// Why a pod of ours cannot be Slurm's node of this name.
+std::string held_by(const OtherPod& holder, const std::string& slurm_name);
 
 // max_unavailable of `total`: a percentage is rounded up; 1 when it makes no sense.
 std::int64_t scaled(const IntOrPercent& value, std::int64_t total) noexcept;

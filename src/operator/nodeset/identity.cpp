@@ -117,12 +117,17 @@ std::string claim_for(const Spec& spec, const std::map<std::string, ClaimView>& 
   return wanted;
 }
 
+std::string hostname_of(const Spec& spec, std::int32_t ordinal) {
+  const std::string suffix = padded(ordinal, spec.padding);
+  return spec.template_hostname.empty() ? fmt::format("{}-{}", spec.name, suffix) : spec.template_hostname + suffix;
+}
+
 CreatePod make_stateful(const Spec& spec, const std::map<std::string, ClaimView>& claims, std::int32_t ordinal,
                         const std::string& hash) {
   CreatePod pod;
   const std::string suffix = padded(ordinal, spec.padding);
   pod.name = fmt::format("{}-{}", spec.name, suffix);
-  pod.hostname = spec.template_hostname.empty() ? pod.name : spec.template_hostname + suffix;
+  pod.hostname = hostname_of(spec, ordinal);
   pod.hash = hash;
   pod.labels = {{std::string(names::kPodIndex), suffix},
                 {std::string(names::kPodName), pod.name},

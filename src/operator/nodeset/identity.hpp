@@ -40,6 +40,8 @@ Claiming claiming_of(const Spec& spec, const PodView& pod);
 std::string claim_for(const Spec& spec, const std::map<std::string, ClaimView>& claims, std::string_view claim_template,
                       std::int32_t ordinal);
 
+// In StatefulSet mode.
+std::string hostname_of(const Spec& spec, std::int32_t ordinal);
 CreatePod make_stateful(const Spec& spec, const std::map<std::string, ClaimView>& claims, std::int32_t ordinal,
                         const std::string& hash);
 CreatePod make_daemon(const Spec& spec, const NodeView& node, const std::string& hash);

@@ -85,6 +85,10 @@ class PodPlanner final {
       if (settle_claims(facts)) erase(facts, Before::kUnbound, facts.why + "; it is not bound to a node");
       return;
     }
+    if (facts.holder != nullptr) {
+      remove_beside(facts);
+      return;
+    }
     switch (facts.registration) {
       case Registration::kUnknown:
         wait(pass_.state.slurm.known
@@ -118,6 +122,17 @@ class PodPlanner final {
     drain(facts, facts.why);
     wait(is_busy(*facts.node) ? fmt::format("{}: {}", facts.why, work_on(*facts.node))
                               : fmt::format("{}: Slurm node {} is being drained", facts.why, facts.slurm_name));
+  }
+
+  // The Slurm node is another NodeSet's and not drained for this one's sake; its jobs may run here all the same.
+  void remove_beside(const PodFacts& facts) {
+    const SlurmNodeView* node = pass_.state.slurm.find(facts.slurm_name);
+    if (!pass_.state.slurm.known || (node != nullptr && is_busy(*node))) {
+      wait(fmt::format("{}: {}; {}", facts.why, held_by(*facts.holder, facts.slurm_name),
+                       node != nullptr ? work_on(*node) : "Slurm is not known"));
+      return;
+    }
+    if (settle_claims(facts)) erase(facts, Before::kNothing, facts.why + "; its Slurm node is another NodeSet's");
   }
 
   static std::string work_on(const SlurmNodeView& node) {
@@ -171,6 +186,12 @@ class PodPlanner final {
   // --- a pod that stays -------------------------------------------------------------------------------------------
 
   void keep(PodFacts& facts) {
+    if (facts.holder != nullptr) {
+      const std::string why = held_by(*facts.holder, facts.slurm_name);
+      wait(fmt::format("pod {}: {}", facts.pod->name, why));
+      if (facts.pod->node.empty() && settle_claims(facts)) erase(facts, Before::kUnbound, why);
+      return;
+    }
     settle_claims(facts);
     for (const auto& [claim_template, name] : facts.pod->claims) {
       if (!pass_.state.claims.contains(name)) {

@@ -113,7 +113,7 @@ void plan_prune(Pass& pass, bool full) {
   }
   for (const auto& [name, node] : pass.state.slurm.nodes) {
     const auto record = own_record(pass.spec(), node);
-    if (!record || names.contains(record->pod) || names.contains(name)) continue;
+    if (!record || names.contains(record->pod) || names.contains(name) || pass.state.others.contains(name)) continue;
     if (pass.memory.created.contains(record->pod) || is_busy(node)) continue;
     const auto why = prune_reason(pass, node, *record, full);
     if (!why) continue;

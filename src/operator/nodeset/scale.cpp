@@ -204,10 +204,13 @@ void plan_creates(Pass& pass, Scaling scaling) {
   std::size_t made = 0;
   for (CreatePod& pod : scaling.creates) {
     std::optional<std::string> blocked;
+    const bool named = !pass.spec().host_network || pass.spec().mode == ScalingMode::kDaemonSet;
+    const auto holder = named ? pass.state.others.find(pod.hostname) : pass.state.others.end();
+    if (holder != pass.state.others.end()) blocked = held_by(holder->second, pod.hostname);
     for (const auto& [claim_template, name] : pod.claims) {
       const auto claim = pass.state.claims.find(name);
       if (claim == pass.state.claims.end()) {
-        pass.plan.act(CreateClaim{name, claim_template}, fmt::format("pod {} needs it", pod.name));
+        if (!blocked) pass.plan.act(CreateClaim{name, claim_template}, fmt::format("pod {} needs it", pod.name));
       } else if (const auto why = claim_blocks(claim->second, pod.name)) {
         blocked = why;
       }

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -206,13 +207,25 @@ struct Status {
   friend bool operator==(const Status&, const Status&) = default;
 };
 
+// A pod of another NodeSet of the same Controller, by what it is called in Slurm.
+struct OtherPod {
+  std::string nodeset, pod;
+  WallTime created{};
+  Uid uid;
+  // Slurm has one node of a name: the pod that is there longer has it, as both NodeSets see it.
+  bool precedes(const PodView& ours) const noexcept {
+    return std::tie(created, uid) < std::tie(ours.created, ours.uid);
+  }
+};
+
 struct State {
   Spec spec;
   Status status;  // as stored
   Presence controller = Presence::kUnknown;
   std::string template_data;  // canonical text of what makes a revision
   std::vector<RevisionView> revisions;
-  std::vector<PodView> pods;  // of the namespace: ours, selected or owned by nobody
+  std::vector<PodView> pods;               // of the namespace: ours, selected or owned by nobody
+  std::map<std::string, OtherPod> others;  // by Slurm node, as far as pods of ours have its name or could be made
   bool nodes_known = false;
   std::map<std::string, NodeView> nodes;
   std::map<std::string, ClaimView> claims;

@@ -164,6 +164,98 @@ TEST_F(Daemons, W19_TwoNodesOfOneHostnameAreReported) {
   EXPECT_THAT(created(f.plan()), SizeIs(1));
 }
 
+// --- one name, two NodeSets ---
+
+OtherPod other_pod(WallTime created) {
+  return {.nodeset = "bar", .pod = "bar-1", .created = created, .uid = Uid("x")};
+}
+
+TEST(SharedNames, NoPodIsMadeForANodeOfAnotherNodeSet) {
+  Fixture f(3);
+  f.state.spec.claim_templates = {"data"};
+  f.state.pods.erase(f.state.pods.begin() + 1);
+  f.state.others["foo-1"] = other_pod(kNow - 1min);
+  const Plan plan = f.plan();
+  EXPECT_THAT(created(plan), IsEmpty());
+  EXPECT_THAT(all_of<CreateClaim>(plan), IsEmpty());
+  EXPECT_THAT(plan.waits, ElementsAre(HasSubstr("pod foo-1 waits: Slurm node foo-1 is pod bar-1 of NodeSet bar")));
+  f.state.others.clear();
+  EXPECT_THAT(created(f.plan()), ElementsAre("foo-1"));
+}
+
+TEST_F(Daemons, NoPodIsMadeForANodeThatAnotherNodeSetHas) {
+  f.state.nodes["k3.example.org"].name = "k3.example.org";
+  f.state.others["k3"] = other_pod(kNow - 1min);
+  EXPECT_THAT(created(f.plan()), IsEmpty());
+  EXPECT_THAT(f.plan().waits, ElementsAre(HasSubstr("Slurm node k3 is pod bar-1 of NodeSet bar")));
+}
+
+// It holds the name longer: its Slurm node is neither drained nor written to nor taken for this NodeSet's.
+TEST(SharedNames, TheNodeOfAnotherNodeSetIsLeftAlone) {
+  Fixture f(3);
+  f.state.others["foo-1"] = other_pod(f.pod(1).created - 1min);
+  f.node(1).comment = "of bar";
+  f.node(1).reason = ours("pod slurm/bar-1 waits to be scaled in");
+  f.set(1, "MIXED+DRAIN", f.node(1).reason);
+  Plan plan = f.plan();
+  EXPECT_THAT(plan.waits, Contains(HasSubstr("pod foo-1: Slurm node foo-1 is pod bar-1 of NodeSet bar")));
+  EXPECT_THAT(all_of<WriteSlurmNode>(plan), IsEmpty()) << text_of(plan);
+  EXPECT_THAT(deleted(plan), IsEmpty());
+  f.now += 10min;
+  EXPECT_THAT(deleted(f.plan()), IsEmpty()) << "it is not taken for unregistered";
+
+  f.state.spec.replicas = 0;  // its jobs may run here
+  plan = f.plan();
+  EXPECT_THAT(drained(plan), ElementsAre("foo-0", "foo-2"));
+  EXPECT_THAT(deleted(plan), IsEmpty());
+  EXPECT_THAT(plan.waits, Contains(HasSubstr("jobs run on Slurm node foo-1")));
+  f.set(1, "IDLE");
+  plan = f.plan();
+  EXPECT_THAT(deleted(plan), ElementsAre("foo-1"));
+  EXPECT_THAT(drained(plan), ElementsAre("foo-0", "foo-2"));
+}
+
+TEST(SharedNames, ARecordOfOursDoesNotMakeItOurs) {
+  Fixture f(1);
+  f.state.spec.deleted = kNow;
+  f.state.pods.clear();
+  EXPECT_THAT(all_of<DeleteSlurmNode>(f.plan()), SizeIs(1));
+  f.state.others["foo-0"] = other_pod(kNow);
+  EXPECT_THAT(all_of<DeleteSlurmNode>(f.plan()), IsEmpty());
+}
+
+TEST(SharedNames, APodThatIsNotBoundGivesWay) {
+  Fixture f(2);
+  f.state.others["foo-1"] = other_pod(f.pod(1).created - 1min);
+  f.pod(1).node.clear();
+  f.pod(1).phase = PodPhase::kPending;
+  f.pod(1).ready = false;
+  EXPECT_THAT(deleted(f.plan()), ElementsAre("foo-1"));
+}
+
+TEST(SharedNames, WhoHasItLongerKeepsIt) {
+  Fixture f(2);
+  f.state.others["foo-1"] = other_pod(f.pod(1).created + 1min);
+  EXPECT_TRUE(f.plan().at_rest()) << text_of(f.plan());
+  f.state.others["foo-1"] = other_pod(f.pod(1).created);  // uid-1 comes before x
+  EXPECT_TRUE(f.plan().at_rest()) << text_of(f.plan());
+}
+
+// --- host network ---
+
+TEST_F(Daemons, ANodeWithDotsIsKnownBySlurmByItsFirstLabel) {
+  f.state.spec.host_network = true;
+  f.add_daemon("node1.example.org").host_network = true;
+  f.rest();
+  EXPECT_EQ(slurm_name_of(f.state.pods.back()), "node1");
+  EXPECT_TRUE(f.plan().at_rest()) << text_of(f.plan());
+  f.now += 1h;
+  EXPECT_TRUE(f.plan().at_rest()) << text_of(f.plan());
+  f.state.spec.prune_records = true;
+  EXPECT_THAT(all_of<DeleteSlurmNode>(f.plan()), IsEmpty());
+  EXPECT_THAT(deleted(f.plan()), IsEmpty());
+}
+
 TEST(Weaknesses, W21_ANewPaddingRollsOut) {
   Fixture f(2);
   f.state.spec.claim_templates = {"data"};
