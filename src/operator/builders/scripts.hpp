@@ -83,7 +83,7 @@ done
 // A worker's preStop hook: its Slurm node gets no more jobs, for a reason that is ours. A reason of somebody else, also
 // one that ours was put before, stays: that node gets none anyway. scontrol asks a slurmctld that is gone for half a
 // minute, and nobody shall wait that long for a cluster that is being deleted: 5 s a question.
-inline constexpr std::string_view kWorkerPreStop = R"sh(node="$(hostname -s)"
+inline constexpr std::string_view kWorkerPreStop = R"sh(node="${POD_SLURM_NODE:-$(hostname -s)}"
 case "$(timeout 5 scontrol --oneliner show node "$node")" in
   *" Reason=slurm-operator: "*"; before: "*) ;;
   *" Reason=slurm-operator: "* | *" Reason=none"* ) down=1 ;;

@@ -168,6 +168,28 @@ void tolerate_as_daemon(json::Value& spec) {
   if (json::bool_at(spec, {"hostNetwork"})) add("node.kubernetes.io/network-unavailable", "NoSchedule");
 }
 
+// On the host's network the hostname is the host's, whatever the pod's is, and a dynamic slurmd calls itself by it
+// (slurmd(8), -Z and -N): by its full name, or one that Kubernetes does not know.
+void name_slurmd(json::Value& spec, const NodeSet& set, const std::string& hostname) {
+  constexpr std::string_view kVariable = "POD_SLURM_NODE";
+  if (!json::bool_at(spec, {"hostNetwork"})) return;
+  json::Object variable{{"name", kVariable}};
+  if (set.scaling_mode == ScalingMode::kDaemonSet) {
+    variable["value"] = hostname;
+  } else {
+    variable["valueFrom"] = json::Object{{"fieldRef", json::Object{{"fieldPath", "spec.nodeName"}}}};
+  }
+  for (json::Value& container : json::at_or_create(spec, {"containers"}).get_array()) {
+    if (json::string_at(container, {"name"}) != kApp.name) continue;
+    json::Array& args = json::at_or_create(container, {"args"}).get_array();
+    if (std::ranges::find(args, json::Value("-N")) != args.end()) return;
+    args.push_back("-N");
+    args.push_back(json::Value(fmt::format("$({})", kVariable)));
+    json::at_or_create(container, {"env"}).get_array().push_back(std::move(variable));
+    return;
+  }
+}
+
 void mount_claims(json::Value& spec, const NodeSet& set, std::string_view suffix) {
   json::Array& volumes = json::at_or_create(spec, {"volumes"}).get_array();
   for (const json::Value& claim : set.volume_claim_templates) {
@@ -228,6 +250,7 @@ json::Value worker_pod(const WorkerInput& input, const WorkerIdentity& identity)
   spec.get_object()["hostname"] = identity.hostname;
   if (!identity.node.empty()) require_node(spec, identity.node, subject(set));
   if (set.scaling_mode == ScalingMode::kDaemonSet) tolerate_as_daemon(spec);
+  name_slurmd(spec, set, identity.hostname);
   mount_claims(spec, set, identity.index.empty() ? identity.hostname : identity.index);
   return json::Object{
       {"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", std::move(metadata)}, {"spec", std::move(spec)}};

@@ -1,5 +1,6 @@
 #include "operator/builders/worker.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "operator/config/golden_test.hpp"
@@ -12,6 +13,9 @@ using test::controller;
 using test::expect_golden;
 using test::node_set;
 using test::readable;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 WorkerInput input(const NodeSet& set, const Controller& ctl) {
   return {set, ctl, "cluster.local", "key-hash", "sssd-hash"};
@@ -46,6 +50,24 @@ template:
   const WorkerIdentity identity{
       .name = "", .hostname = "n1", .revision = "h1", .node = "n1.example", .topology = "topo-switch:s2"};
   expect_golden("builders/testdata/worker_everything.golden", readable(worker_pod(input(set, ctl), identity)));
+}
+
+// Else slurmd calls itself by the host's name: a node of dots, or of another name than Kubernetes', is never found.
+TEST(WorkerTest, OnTheHostsNetworkSlurmdIsToldItsName) {
+  const Controller ctl = controller();
+  const auto slurmd_of = [&](std::string_view spec, std::string hostname) {
+    const NodeSet set = node_set("a", spec);
+    const json::Value pod = worker_pod(input(set, ctl), {.name = "a-0", .hostname = std::move(hostname)});
+    return json::dump(*json::find(pod, {"spec", "containers"}));
+  };
+  EXPECT_THAT(slurmd_of("{template: {spec: {hostNetwork: true}}}", "a-0"),
+              AllOf(HasSubstr(R"x("-N","$(POD_SLURM_NODE)"])x"),
+                    HasSubstr(R"({"name":"POD_SLURM_NODE","valueFrom":{"fieldRef":{"fieldPath":"spec.nodeName"}}})")));
+  EXPECT_THAT(slurmd_of("{scalingMode: DaemonSet, template: {spec: {hostNetwork: true}}}", "node1"),
+              HasSubstr(R"({"name":"POD_SLURM_NODE","value":"node1"})"));
+  EXPECT_THAT(slurmd_of("{slurmd: {args: [-N, x]}, template: {spec: {hostNetwork: true}}}", "a-0"),
+              Not(HasSubstr("$(POD_SLURM_NODE)")));
+  EXPECT_THAT(slurmd_of("{}", "a-0"), Not(HasSubstr(R"("-N")")));
 }
 
 TEST(WorkerTest, PinnedPodsKeepTheUsersAffinity) {
