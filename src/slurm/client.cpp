@@ -19,6 +19,9 @@ namespace {
 // In the order of preference: 44 is the first with all we need, 45 renames things we do not read.
 constexpr std::array<std::string_view, 5> kParsers = {"v0.0.44", "v0.0.45", "v0.0.43", "v0.0.42", "v0.0.41"};
 
+// The first that serves conf/.
+constexpr std::string_view kConfParser = "v0.0.45";
+
 struct Ask {
   CallName name;
   std::string method = "GET";
@@ -447,6 +450,14 @@ Task<bool> Client::partitions_unchanged(std::int64_t since, std::stop_token stop
   if (answer.status == 304 && since > 0) co_return true;
   require_good(ask.name, answer);
   co_return false;
+}
+
+Task<std::optional<std::vector<std::string>>> Client::slurmctld_parameters(std::stop_token stop) {
+  const Ask ask = impl_->ask("get_conf", "asking which configuration slurmctld runs", "conf/");
+  const Answer answer = co_await impl_->send_authorized(ask, std::string(kConfParser), stop);
+  if (Impl::not_served(answer)) co_return std::nullopt;
+  require_good(ask.name, answer);
+  co_return require_list(ask.name, answer, read(ask.name, answer, decode_slurmctld_parameters));
 }
 
 }  // namespace bascule::slurm

@@ -90,6 +90,8 @@ class Client final {
   // Nothing about partitions has changed since then (seconds, by slurmctld's clock). slurmctld counts its own start as
   // a change of them, so true says too that it has been running ever since.
   Task<bool> partitions_unchanged(std::int64_t since, std::stop_token stop = {});
+  // SlurmctldParameters as slurmctld runs with them; nullopt: slurmrestd does not tell, before v0.0.45.
+  Task<std::optional<std::vector<std::string>>> slurmctld_parameters(std::stop_token stop = {});
 
  private:
   struct Impl;

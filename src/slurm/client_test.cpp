@@ -255,6 +255,16 @@ TEST(SlurmClient, Nodes) {
   EXPECT_EQ(partitions[0].max_time, kInfinite);
 }
 
+TEST(SlurmClient, SlurmctldSaysWhatParametersItRunsWith) {
+  World world;
+  EXPECT_FALSE(world.run(world.client->slurmctld_parameters())) << "before v0.0.45";
+  world.slurm.set_slurmctld_parameters(std::vector<std::string>{"enable_configless", "config_digest=1"});
+  EXPECT_EQ(world.run(world.client->slurmctld_parameters()),
+            (std::vector<std::string>{"enable_configless", "config_digest=1"}));
+  world.slurm.stop_controller();
+  EXPECT_THROW(world.run(world.client->slurmctld_parameters()), Error) << "not known is not none";
+}
+
 TEST(SlurmClient, ARefusedTokenIsAskedForAnewOnce) {
   ManualLoop loop;
   std::string good = "old";

@@ -479,4 +479,15 @@ Listed<Ping> decode_ping(std::string_view body) {
   return decode_list<Ping>(body, "pings", [](Value record, Ping& to) { read_ping(record, to); }, kIgnore);
 }
 
+Listed<std::vector<std::string>> decode_slurmctld_parameters(std::string_view body) {
+  Listed<std::vector<std::string>> answer;
+  json::hot::parse(body, [&](std::string_view key, Value value) {
+    if (key != "slurm_conf" || !value.is_object()) return read_envelope(key, value, answer.envelope);
+    value.fields([&answer](std::string_view inner, Value field) {
+      if (inner == "SlurmctldParameters") read_words(field, answer.list.emplace());
+    });
+  });
+  return answer;
+}
+
 }  // namespace bascule::slurm

@@ -57,5 +57,6 @@ struct Ping {
   std::vector<std::string> answering = {};  // host names of those that do, in the server's order
 };
 Listed<Ping> decode_ping(std::string_view body);
+Listed<std::vector<std::string>> decode_slurmctld_parameters(std::string_view body);  // of conf/
 
 }  // namespace bascule::slurm

@@ -230,6 +230,14 @@ net::ServerResponse FakeSlurm::act(const Route& route, const std::string& body) 
     }
     return json(200, out + "]," + slurm_envelope(about, {}, {"Slurm accounting storage is disabled"}) + "}");
   }
+  if (route.endpoint == "GET conf" && slurmctld_parameters_) {
+    std::string words;
+    for (const std::string& word : *slurmctld_parameters_)
+      words += fmt::format("{}\"{}\"", words.empty() ? "" : ",", word);
+    return json(200,
+                fmt::format(R"({{"slurm_conf":{{"SlurmctldParameters":[{}]}},{}}})", words, slurm_envelope(about)));
+  }
+  if (route.endpoint == "GET conf") return text(404, "Not found");
   if (route.endpoint.ends_with(" node") || route.endpoint == "POST new/node") return act_on_node(route, body);
   return act_on_job(route, body);
 }

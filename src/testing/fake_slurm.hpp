@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,11 +65,15 @@ class FakeSlurm final {
   }
   bool controller_up() const noexcept { return controller_up_; }
   void set_versions(std::vector<std::string> versions) { options_.versions = std::move(versions); }
+  // What conf/ says; nullopt, as it is at first: it is not served.
+  void set_slurmctld_parameters(std::optional<std::vector<std::string>> parameters) {
+    slurmctld_parameters_ = std::move(parameters);
+  }
   // Keeps the lists of now, for kOldData.
   void remember();
 
   // By endpoint: "GET jobs", "GET jobs/state", "GET job", "POST job/submit", "POST job", "DELETE job", "GET nodes",
-  // "GET node", "POST node", "DELETE node", "POST new/node", "GET partitions", "GET resources", "GET ping".
+  // "GET node", "POST node", "DELETE node", "POST new/node", "GET partitions", "GET resources", "GET ping", "GET conf".
   std::size_t calls(std::string_view endpoint) const;
   std::size_t all_calls() const noexcept { return all_calls_; }
   void forget_calls();
@@ -88,6 +93,7 @@ class FakeSlurm final {
   SlurmModel model_;
   std::function<FakeSlurmFault(const net::ServerRequest&)> plan_;
   bool controller_up_ = true;
+  std::optional<std::vector<std::string>> slurmctld_parameters_;
   std::map<std::string, std::size_t, std::less<>> calls_;
   std::size_t all_calls_ = 0;
   std::map<std::string, std::string, std::less<>> old_;  // body by endpoint

@@ -92,6 +92,7 @@ inline constexpr std::string_view kLogVolume = "slurm-logfile";
 inline constexpr std::string_view kLogDir = "/var/log/slurm";
 inline constexpr std::string_view kRunVolume = "run";
 inline constexpr std::string_view kAuthSocketVolume = "slurm-authsocket";
+inline constexpr std::string_view kReconfigure = "reconfigure";  // container of slurmctld's pods
 inline constexpr std::string_view kAuthSocketDir = "/run/slurmctld";
 inline constexpr std::string_view kStateSaveVolume = "statesave";
 inline constexpr std::string_view kStateSaveDir = "/var/spool/slurmctld";  // + / + cluster name

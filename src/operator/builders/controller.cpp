@@ -83,7 +83,7 @@ json::Value slurmctld(const Controller& controller) {
 
 json::Value reconfigure_sidecar(const Controller& controller, std::string_view image) {
   json::Value container = overlay_container(
-      json::Object{{"name", "reconfigure"},
+      json::Object{{"name", names::kReconfigure},
                    {"command", json::Array{"tini", "-g", "--", "bash", "-c", scripts::kReconfigure}},
                    {"restartPolicy", "Always"},
                    {"volumeMounts", mounts({{names::kSlurmEtcVolume, std::string(names::kSlurmEtc), true},

@@ -47,7 +47,7 @@ ls -l "$to"
 )sh";
 
 // Bash, run by tini. Makes slurmctld read its configuration again when a file in /etc/slurm has changed. A refusal is
-// retried after 2 s, doubling to 60 s; a change meanwhile is taken at once.
+// retried after 2 s, doubling to 60 s; a change meanwhile is taken at once. `bascule explain` reads what it says.
 inline constexpr std::string_view kReconfigure = R"sh(set -euo pipefail
 dir=/etc/slurm
 say() { printf '%s %s\n' "$(date -u +%FT%TZ)" "$*"; }
@@ -72,7 +72,7 @@ while true; do
     else
       refused="$now"
       due=$((SECONDS + pause))
-      say "slurmctld refused the new configuration, next try in $pause s"
+      say "slurmctld did not take the new configuration, next try in $pause s"
       pause=$((pause < 30 ? pause * 2 : 60))
     fi
   fi

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "operator/api/derived.hpp"
+#include "operator/config/hash.hpp"
 #include "operator/config/parameters.hpp"
 #include "operator/config/text.hpp"
 
@@ -16,6 +17,8 @@ namespace {
 constexpr std::string_view kSlurmdSpool = "/var/spool/slurmd";
 constexpr std::string_view kConfigless = "enable_configless";
 constexpr std::string_view kReconfigure = "reconfig_on_restart";
+constexpr std::string_view kDigest = "config_digest=";
+constexpr std::size_t kDigestLength = 16;
 constexpr std::int64_t kLeastNodeCount = 1024;
 constexpr std::int64_t kMostNodeCount = 65536;
 
@@ -34,9 +37,14 @@ std::vector<const NodeSet*> own_sets(const ClusterView& cluster) {
   return sets;
 }
 
-Required required_parameters(const Controller& controller) {
+std::string digest_member(std::string_view digest) {
+  return fmt::format("{}{}", kDigest, digest);
+}
+
+Required required_parameters(const Controller& controller, std::string_view digest) {
   Required required = auth_parameters(!controller.keys.jwks.empty());
   required["SlurmctldParameters"] = {std::string(kConfigless), std::string(kReconfigure)};
+  if (!digest.empty()) required["SlurmctldParameters"].insert(digest_member(digest));
   return required;
 }
 
@@ -72,11 +80,12 @@ void add_auth_type(Text& text) {
       .set("AuthAltTypes", "auth/jwt");
 }
 
-void add_plugins(Text& text, const Controller& controller) {
+void add_plugins(Text& text, const Controller& controller, std::string_view digest) {
   add_auth_type(text);
   text.set("AuthAltParameters", auth_alt_parameters(!controller.keys.jwks.empty()))
       .set("AuthInfo", kAuthInfo)
-      .set("SlurmctldParameters", fmt::format("{},{}", kConfigless, kReconfigure));
+      .set("SlurmctldParameters", fmt::format("{},{}{}", kConfigless, kReconfigure,
+                                              digest.empty() ? std::string() : "," + digest_member(digest)));
   if (controller.metrics.enabled) text.set("MetricsType", "metrics/openmetrics");
 }
 
@@ -105,6 +114,26 @@ void add_scripts(Text& text, const FilePlan& files) {
   if (!files.prolog.empty() || !files.epilog.empty()) text.heading("PROLOG & EPILOG");
   for (const std::string& file : files.prolog) text.set("Prolog", file);
   for (const std::string& file : files.epilog) text.set("Epilog", file);
+}
+
+std::string own_conf(const ClusterView& cluster, const FilePlan& files, std::string_view digest) {
+  const Controller& controller = cluster.controller;
+  Text text;
+  add_general(text, cluster);
+  add_logging(text);
+  add_plugins(text, controller, digest);
+  add_accounting(text, cluster.accounting);
+  add_scripts(text, files);
+  std::string all = text.str();
+  if (const std::string lines = node_set_lines(cluster); !lines.empty()) {
+    all += Text().heading("NODESET & PARTITION").str() + lines;
+  }
+  if (!controller.extra_conf.empty()) all += Text().heading("EXTRA CONFIG").raw(controller.extra_conf).str();
+  if (const std::string merged = merged_parameters(controller.extra_conf, required_parameters(controller, digest));
+      !merged.empty()) {
+    all += Text().heading("MERGED CONFIG").raw(merged).str();
+  }
+  return all;
 }
 
 std::string external_conf(const ClusterView& cluster) {
@@ -148,24 +177,16 @@ std::int64_t max_node_count(const ClusterView& cluster) {
 }
 
 std::string slurm_conf(const ClusterView& cluster, const FilePlan& files) {
-  const Controller& controller = cluster.controller;
-  if (controller.external) return external_conf(cluster);
-  Text text;
-  add_general(text, cluster);
-  add_logging(text);
-  add_plugins(text, controller);
-  add_accounting(text, cluster.accounting);
-  add_scripts(text, files);
-  std::string all = text.str();
-  if (const std::string lines = node_set_lines(cluster); !lines.empty()) {
-    all += Text().heading("NODESET & PARTITION").str() + lines;
-  }
-  if (!controller.extra_conf.empty()) all += Text().heading("EXTRA CONFIG").raw(controller.extra_conf).str();
-  if (const std::string merged = merged_parameters(controller.extra_conf, required_parameters(controller));
-      !merged.empty()) {
-    all += Text().heading("MERGED CONFIG").raw(merged).str();
-  }
-  return all;
+  return cluster.controller.external ? external_conf(cluster) : own_conf(cluster, files, config_digest(cluster, files));
+}
+
+std::string config_digest(const ClusterView& cluster, const FilePlan& files) {
+  if (cluster.controller.external || !cluster.controller.inplace_reconfigure) return {};
+  return Hasher().add("own", own_conf(cluster, files, {})).add("files", files.hash).hex().substr(0, kDigestLength);
+}
+
+bool says_digest(const std::vector<std::string>& slurmctld_parameters, std::string_view digest) {
+  return std::ranges::find(slurmctld_parameters, digest_member(digest)) != slurmctld_parameters.end();
 }
 
 std::string client_part(std::string_view conf) {
@@ -175,7 +196,8 @@ std::string client_part(std::string_view conf) {
     const std::string_view line = conf.substr(0, end);
     conf.remove_prefix(end);
     constexpr std::string_view kServerOnly[] = {
-        "#", "NodeSet=", "PartitionName=", "MaxNodeCount=", "Prolog", "EpilogSlurmctld=", "PrologSlurmctld=", "Epilog"};
+        "#",      "NodeSet=",         "PartitionName=",   "MaxNodeCount=", "SlurmctldParameters=",
+        "Prolog", "EpilogSlurmctld=", "PrologSlurmctld=", "Epilog"};
     if (std::ranges::none_of(kServerOnly, [&](std::string_view key) { return line.starts_with(key); })) result += line;
   }
   return result;

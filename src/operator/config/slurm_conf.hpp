@@ -4,6 +4,8 @@
 
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "operator/api/types.hpp"
 #include "operator/config/files.hpp"
@@ -18,6 +20,11 @@ struct ClusterView {
 
 // For slurmctld and, configless, everyone else. With an external Controller only what slurmrestd needs.
 std::string slurm_conf(const ClusterView& cluster, const FilePlan& files);
+
+// What /etc/slurm is to hold, in a word that slurm.conf of a Controller with inplaceReconfigure carries as a member of
+// SlurmctldParameters: by it a slurmctld says which configuration it runs. Empty: none is carried.
+std::string config_digest(const ClusterView& cluster, const FilePlan& files);
+bool says_digest(const std::vector<std::string>& slurmctld_parameters, std::string_view digest);
 
 // NodeSet= and PartitionName= lines. An external slurmctld must be given them by its administrator.
 std::string node_set_lines(const ClusterView& cluster);

@@ -108,6 +108,28 @@ TEST(SlurmConfTest, RoomForNodesGrows) {
   EXPECT_EQ(room("{replicas: 5000, scalingMode: DaemonSet}"), 1024);
 }
 
+// A31.
+TEST(SlurmConfTest, ASlurmctldThatIsReconfiguredInPlaceIsToldWhatItRuns) {
+  const Controller plain = controller("inplaceReconfigure: true");
+  const Controller other = controller("{inplaceReconfigure: true, extraConf: 'SlurmctldParameters=cloud_dns'}");
+  const std::string digest = config_digest({plain, nullptr, {}}, {});
+  EXPECT_EQ(digest.size(), 16u);
+  EXPECT_NE(slurm_conf({plain, nullptr, {}}, {}).find("reconfig_on_restart,config_digest=" + digest + "\n"),
+            std::string::npos);
+  EXPECT_NE(config_digest({other, nullptr, {}}, {}), digest);
+  EXPECT_NE(slurm_conf({other, nullptr, {}}, {}).find("SlurmctldParameters=cloud_dns,config_digest="),
+            std::string::npos)
+      << "the last of such lines counts";
+  FilePlan files;
+  files.hash = "another";
+  EXPECT_NE(config_digest({plain, nullptr, {}}, files), digest);
+  EXPECT_TRUE(says_digest({"enable_configless", "config_digest=" + digest}, digest));
+  EXPECT_FALSE(says_digest({"enable_configless", "config_digest=0"}, digest));
+  EXPECT_EQ(config_digest({controller(), nullptr, {}}, {}), "") << "its pod is made anew";
+  EXPECT_EQ(client_part(slurm_conf({plain, nullptr, {}}, {})),
+            client_part(slurm_conf({controller(), nullptr, {}}, {})));
+}
+
 TEST(SlurmConfTest, ClientsNeedLittle) {
   const std::vector<NodeSet> sets{node_set("gpu", "{replicas: 900, partition: {enabled: true}}")};
   EXPECT_EQ(client_part(slurm_conf({controller(), nullptr, sets}, {})),

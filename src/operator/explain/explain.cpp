@@ -50,8 +50,14 @@ void judge(const kube::Resource& resource, const json::Value& object, Explanatio
   if (const auto deleted = time_at(object, {"metadata", "deletionTimestamp"})) {
     out.verdict = fmt::format("The {} is being deleted.", resource.kind);
     out.since = deleted;
-    if (resource == kNodeSets)
+    if (resource == kNodeSets) {
       out.next.emplace_back("Its workers drain; each goes when its jobs have ended, and then the NodeSet.");
+      out.next.emplace_back(fmt::format(
+          "If nothing moves: does an operator run, for this namespace too? Without one it stays until its finalizers "
+          "are taken away, and then goes at once with its jobs: kubectl -n {} patch nodeset {} --type=merge "
+          "-p '{{\"metadata\":{{\"finalizers\":null}}}}'",
+          text_at(object, {"metadata", "namespace"}), text_at(object, {"metadata", "name"})));
+    }
     return;
   }
   if (ready == nullptr) {
@@ -95,13 +101,31 @@ void judge_alone(const Found& found, Explanation& out) {
       "on them."};
 }
 
-void say_remedies(const Explanation& e, std::vector<std::string>& next) {
+// Before the operator says it, which is patient, and where slurmctld does not tell what it runs.
+void judge_configuration(const Found& found, Explanation& out) {
+  for (const auto& [pod, log] : found.reconfigure_logs) {
+    const std::optional<std::string> refusal = refusal_in(log);
+    if (!refusal) continue;
+    if (kube::holds(condition_of(found.object, "Ready"))) {
+      out.verdict = "slurmctld goes on with an older configuration, it did not take the newest one.";
+      out.since.reset();
+    }
+    out.waits.push_back(fmt::format("pod {}: {}", pod, *refusal));
+    out.next = {
+        "Correct what scontrol names, in spec.extraConf of the Controller or in its ConfigMaps; it is tried again by "
+        "itself. Leave slurmctld's pod alone until then: it might not start again."};
+    return;
+  }
+}
+
+// `going`: the object is being deleted, and lacks nothing.
+void say_remedies(const Explanation& e, bool going, std::vector<std::string>& next) {
   for (const PodStand& pod : e.pods) {
     std::string remedy = remedy_of(pod);
     if (!remedy.empty() && std::ranges::find(next, remedy) == next.end()) next.push_back(std::move(remedy));
   }
   for (const Neighbour& one : e.neighbours) {
-    if (one.state == "ready") continue;
+    if (one.state == "ready" || (going && one.state == "missing")) continue;
     std::string name = one.object;
     std::ranges::replace(name, ' ', '/');
     std::ranges::transform(name, name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; });
@@ -176,6 +200,27 @@ std::string_view colour_of(const PodStand& pod) {
 
 }  // namespace
 
+std::optional<std::string> refusal_in(std::string_view log) {
+  constexpr std::size_t kMaxSentence = 400;
+  std::optional<std::string> refusal;
+  std::string said;
+  while (!log.empty()) {
+    const std::size_t end = std::min(log.find('\n'), log.size());
+    const std::string_view line = log.substr(0, end);
+    log.remove_prefix(std::min(end + 1, log.size()));
+    if (line.ends_with(" has changed, reconfiguring")) {
+      said.clear();
+    } else if (line.ends_with(" took the new configuration")) {
+      refusal.reset();
+    } else if (line.find(" the new configuration, next try in ") != std::string_view::npos) {
+      refusal = said.empty() ? "scontrol reconfigure failed" : said.substr(0, kMaxSentence);
+    } else if (!line.empty()) {
+      said += (said.empty() ? "" : ", ") + std::string(line);
+    }
+  }
+  return refusal;
+}
+
 Explanation explain(const kube::Resource& resource, const Found& found) {
   Explanation out;
   out.object = fmt::format("{} {}/{}", resource.kind, json::string_at(found.object, {"metadata", "namespace"}),
@@ -191,7 +236,8 @@ Explanation explain(const kube::Resource& resource, const Found& found) {
   std::ranges::sort(out.pods, {}, [](const PodStand& pod) { return std::pair(pod.pod.size(), pod.pod); });
   for (const auto& [name, object] : found.neighbours) out.neighbours.push_back(neighbour_of(name, object));
   if (resource == kNodeSets) judge_alone(found, out);
-  say_remedies(out, out.next);
+  judge_configuration(found, out);
+  say_remedies(out, json::find(found.object, {"metadata", "deletionTimestamp"}) != nullptr, out.next);
   out.events = kube::newest_events(found.events, kMaxEvents);
   return out;
 }

@@ -43,7 +43,13 @@ struct Found {
   std::vector<std::pair<std::string, json::Value>> neighbours = {};  // "RestApi slurm" and the object
   std::optional<std::vector<json::Value>> claims = std::nullopt;     // PersistentVolumeClaims; nullopt: not known
   json::Value events = {};                                           // an EventList (events.k8s.io/v1)
+  // Of a Controller: what the containers `reconfigure` of its pods said last, by pod.
+  std::vector<std::pair<std::string, std::string>> reconfigure_logs = {};
 };
+
+// Why slurmctld did not take its newest configuration, in scontrol's own words; nullopt: it did, as far as this log
+// goes.
+std::optional<std::string> refusal_in(std::string_view log);
 
 Explanation explain(const kube::Resource& resource, const Found& found);
 // `now`: for how long something has been so.

@@ -1,4 +1,5 @@
 // What a user reads who asks why, against the fake API server.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -101,6 +102,59 @@ TEST_F(ExplainTest, ANodeSetThatScalesInSaysWhichWorkerIsBusyWithWhatAndSinceWhe
   const json::Value value = to_json(e);
   EXPECT_EQ(json::string_at(value, {"since"}), "2026-05-01T11:58:00Z");
   EXPECT_EQ(json::string_at(json::array_at(value, {"pods"})->at(1), {"slurmNode"}), "gpu-10");
+}
+
+constexpr std::string_view kRefused =
+    "2026-05-01T11:50:00Z watching /etc/slurm\n2026-05-01T11:55:00Z /etc/slurm has changed, reconfiguring\n"
+    "scontrol: error: _parse_next_key: Parsing error at unrecognized key: NoSuchKey\nscontrol: fatal: Unable to "
+    "process "
+    "configuration file\n2026-05-01T11:55:01Z slurmctld did not take the new configuration, next try in 2 s\n";
+
+TEST(RefusalTest, A31_TheLastTryCountsInScontrolsOwnWords) {
+  const std::string log(kRefused);
+  EXPECT_EQ(
+      refusal_in(log),
+      "scontrol: error: _parse_next_key: Parsing error at unrecognized key: NoSuchKey, scontrol: fatal: Unable to "
+      "process configuration file");
+  const std::string again = log + "2026-05-01T11:55:03Z /etc/slurm has changed, reconfiguring\n";
+  EXPECT_EQ(refusal_in(again), refusal_in(log)) << "it is being tried";
+  EXPECT_EQ(refusal_in(again + "2026-05-01T11:55:04Z slurmctld took the new configuration\n"), std::nullopt);
+  EXPECT_EQ(refusal_in(""), std::nullopt);
+  EXPECT_EQ(refusal_in("x slurmctld did not take the new configuration, next try in 60 s"),
+            "scontrol reconfigure failed");
+}
+
+TEST(RefusalTest, A31_AControllerSaysItBeforeAndAfterTheOperator) {
+  const auto said = [](std::string_view conditions) {
+    Found found;
+    found.object = json::parse_yaml("{metadata: {name: slurm, namespace: slurm, generation: 1}, status: {conditions: " +
+                                    std::string(conditions) + "}}");
+    found.reconfigure_logs.emplace_back("slurm-controller-0", kRefused);
+    return explain(kControllers, found);
+  };
+  for (const std::string_view conditions :
+       {"[{type: Ready, status: 'True', observedGeneration: 1}]",
+        "[{type: Ready, status: 'False', observedGeneration: 1, message: older}, {type: Degraded, status: 'True', "
+        "observedGeneration: 1}]"}) {
+    const Explanation e = said(conditions);
+    EXPECT_THAT(e.verdict, ::testing::AnyOf(HasSubstr("older configuration"), HasSubstr("not as it should be")));
+    EXPECT_THAT(e.waits,
+                Contains(HasSubstr("pod slurm-controller-0: scontrol: error: _parse_next_key: Parsing error")));
+    EXPECT_THAT(e.next, ElementsAre(HasSubstr("in spec.extraConf of the Controller")));
+  }
+}
+
+TEST(GoingTest, ANodeSetThatNobodyLetsGoSaysWhatToDo) {
+  Found found;
+  found.object = json::parse_yaml(
+      "{metadata: {name: gpu, namespace: slurm, deletionTimestamp: '2026-05-01T11:00:00Z'}, spec: {controllerRef: "
+      "{name: "
+      "gone}}}");
+  found.neighbours.emplace_back("Controller gone", nullptr);
+  const Explanation e = explain(kNodeSets, found);
+  EXPECT_EQ(e.verdict, "The NodeSet is being deleted.");
+  EXPECT_THAT(e.next, ElementsAre(HasSubstr("drain"), HasSubstr("kubectl -n slurm patch nodeset gpu --type=merge")))
+      << "and no Controller is asked for";
 }
 
 TEST_F(ExplainTest, AControllerShowsAllThatRefersToIt) {

@@ -27,6 +27,8 @@ const std::array<Kind, 6> kKinds{
     Kind{&kAccountings, {"accounting", "accountings", "slurmdbd", ""}, &names::kSlurmdbd},
     Kind{&kTokens, {"token", "tokens", "jwt", ""}, nullptr}};
 
+constexpr int kLogLines = 60;
+
 // The items of a list; nullopt when it may not or cannot be read.
 Task<std::optional<std::vector<json::Value>>> known_items(kube::Client& client, const kube::Resource& resource,
                                                           std::string ns, kube::Selectors selectors) {
@@ -59,6 +61,19 @@ Task<> add_one(kube::Client& client, const kube::Resource& resource, NamespacedN
     co_return;
   }
   to.neighbours.emplace_back(name, nullptr);
+}
+
+Task<> read_logs(kube::Client& client, std::string ns, Found& to) {
+  for (const json::Value& pod : to.pods) {
+    std::string name(json::string_at(pod, {"metadata", "name"}));
+    std::string path = fmt::format("/api/v1/namespaces/{}/pods/{}/log?container={}&tailLines={}", ns, name,
+                                   names::kReconfigure, kLogLines);
+    try {
+      to.reconfigure_logs.emplace_back(std::move(name), co_await client.raw(std::move(path)));
+    } catch (const kube::Error&) {
+      continue;  // it has not begun, or who asks may not read it
+    }
+  }
 }
 
 Task<> add_who_refer(kube::Client& client, const kube::Resource& resource, NamespacedName controller, Found& to) {
@@ -105,6 +120,9 @@ Task<Explanation> read_explanation(kube::Client& client, const kube::Resource& r
     co_await add_one(client, kControllers, {key.ns, controller}, found);
     if (&resource == &kNodeSets && !controller.empty())
       co_await add_who_refer(client, kRestApis, {key.ns, controller}, found);
+  }
+  if (&resource == &kControllers && json::bool_at(found.object, {"spec", "inplaceReconfigure"})) {
+    co_await read_logs(client, key.ns, found);
   }
   const bool unbound = std::ranges::any_of(
       found.pods, [](const json::Value& pod) { return json::string_at(pod, {"spec", "nodeName"}).empty(); });

@@ -124,6 +124,7 @@ Plan plan_controller(const json::Value& object, View& view, WallTime now) {
                               .accounting = around.accounting ? &*around.accounting : nullptr,
                               .node_sets = around.node_sets};
     const std::string conf = slurm_conf(cluster, around.files);
+    plan.config_digest = config_digest(cluster, around.files);
     plan.add(kConfigMaps, controller_config(controller, conf, around.files));
     if (controller.external) note_lines(cluster, plan);
     // Its pods would hang without the keys, and one that hangs holds up every later change.

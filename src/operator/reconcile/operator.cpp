@@ -2,6 +2,7 @@
 
 #include "base/log.hpp"
 #include "operator/api/resources.hpp"
+#include "operator/config/slurm_conf.hpp"
 
 namespace bascule::op::reconcile {
 
@@ -22,8 +23,8 @@ Task<std::optional<std::vector<std::string>>> answering(const SlurmClusters& clu
   co_return std::nullopt;
 }
 
-constexpr Duration kOwnWord = std::chrono::seconds(1);  // of a slurmctld in the same cluster
-constexpr Duration kLastWord = std::chrono::seconds(2);
+constexpr Duration kOwnWord = std::chrono::seconds(1);   // of a slurmctld in the same cluster
+constexpr Duration kLastWord = std::chrono::seconds(2);  // of slurmctld about what cannot wait
 
 // slurmctld serves, 204 or 200, or it does not, 500; anything else is not its word.
 Task<std::optional<bool>> serves(Loop& loop, const Connect& connect, std::string url, std::stop_token stop) {
@@ -40,21 +41,53 @@ Task<std::optional<bool>> serves(Loop& loop, const Connect& connect, std::string
   co_return std::nullopt;
 }
 
+// A stop that comes after a while by itself.
+class Limit final {
+ public:
+  Limit(Loop& loop, Duration limit, const std::stop_token& outer)
+      : loop_(loop),
+        outer_(outer, [this] { source_.request_stop(); }),
+        timer_(loop.call_at(loop.now() + limit, [source = source_]() mutable { source.request_stop(); })) {}
+  ~Limit() { loop_.cancel(timer_); }
+  Limit(const Limit&) = delete;
+  Limit& operator=(const Limit&) = delete;
+  std::stop_token token() const { return source_.get_token(); }
+
+ private:
+  Loop& loop_;
+  std::stop_source source_;
+  const std::stop_callback<std::function<void()>> outer_;
+  const Loop::TimerId timer_;
+};
+
 Task<std::optional<std::vector<slurm::Node>>> slurm_nodes(Loop& loop, const SlurmClusters& clusters,
                                                           NamespacedName controller, std::stop_token stop) {
   const ClusterPtr cluster = clusters.find(controller);
   if (!cluster) co_return std::nullopt;
-  std::stop_source enough;
-  const std::stop_callback outer(stop, [&enough] { enough.request_stop(); });
-  const Loop::TimerId timer = loop.call_at(loop.now() + kLastWord, [enough]() mutable { enough.request_stop(); });
+  Limit limit(loop, kLastWord, stop);
   std::optional<std::vector<slurm::Node>> nodes;
   try {
-    nodes = (co_await cluster->client().list_nodes(0, enough.get_token())).nodes;
+    nodes = (co_await cluster->client().list_nodes(0, limit.token())).nodes;
   } catch (const std::exception& error) {
     log::info("which nodes run jobs is not known", {{"controller", controller.str()}, {"why", error}});
   }
-  loop.cancel(timer);
   co_return nodes;
+}
+
+Task<RunningConfig> running_config(Loop& loop, const SlurmClusters& clusters, NamespacedName controller,
+                                   std::string digest, std::stop_token stop) {
+  const ClusterPtr cluster = clusters.find(controller);
+  if (!cluster) co_return RunningConfig::kUnknown;
+  Limit limit(loop, kLastWord, stop);
+  try {
+    const std::optional<std::vector<std::string>> parameters =
+        co_await cluster->client().slurmctld_parameters(limit.token());
+    if (!parameters) co_return RunningConfig::kUntold;
+    co_return says_digest(*parameters, digest) ? RunningConfig::kWanted : RunningConfig::kOther;
+  } catch (const std::exception& error) {
+    log::debug("which configuration slurmctld runs is not known", {{"controller", controller.str()}, {"why", error}});
+  }
+  co_return RunningConfig::kUnknown;
 }
 
 ReconcileOptions with_clusters(ReconcileOptions options, const SlurmClusters& clusters, Loop& loop,
@@ -64,6 +97,9 @@ ReconcileOptions with_clusters(ReconcileOptions options, const SlurmClusters& cl
   };
   options.slurm_nodes = [&loop, &clusters](NamespacedName controller, std::stop_token stop) {
     return slurm_nodes(loop, clusters, std::move(controller), std::move(stop));
+  };
+  options.running_config = [&loop, &clusters](NamespacedName controller, std::string digest, std::stop_token stop) {
+    return running_config(loop, clusters, std::move(controller), std::move(digest), std::move(stop));
   };
   options.answering = [&clusters](NamespacedName controller, std::stop_token stop) {
     return answering(clusters, std::move(controller), std::move(stop));

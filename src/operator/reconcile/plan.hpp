@@ -58,6 +58,7 @@ struct Plan {
   json::Object status = {};             // fields besides conditions
   std::optional<WallTime> wake = {};    // look again then
   bool needs_host_keys = false;         // of a LoginSet: make them, there are none
+  std::string config_digest = {};       // of a Controller: what slurmctld is to run; empty: it does not say it
 
   void add(const kube::Resource& resource, json::Value object) { children.push_back({&resource, std::move(object)}); }
   void wait(std::string sentence, std::string event = {}) { waits.push_back({std::move(sentence), std::move(event)}); }

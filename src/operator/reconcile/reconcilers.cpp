@@ -96,6 +96,7 @@ struct Reconcilers::Impl {
                    .require_turn = [this] { require_turn(); },
                    .answering = options.answering,
                    .serves = options.serves}),
+        config_watch(options.running_config),
         gate(loop) {
     for (std::size_t i = 0; i < kKinds.size(); ++i) {
       queues[i] = std::make_unique<runtime::Controller>(
@@ -114,6 +115,7 @@ struct Reconcilers::Impl {
   Children children;
   Telling telling;
   CtldPods ctld_pods;
+  ConfigWatch config_watch;
   Gate gate;  // of warnings
   std::stop_source stopping;
   std::array<std::unique_ptr<runtime::Controller>, kKinds.size()> queues;
@@ -200,6 +202,7 @@ struct Reconcilers::Impl {
     if (!object) {
       watchers.forget(reader);
       telling.forget(reader);
+      if (kind.resource == &kControllers) config_watch.forget(name);
       co_return runtime::Result{};
     }
     // Its children go with it.
@@ -214,6 +217,8 @@ struct Reconcilers::Impl {
     if (kind.resource == &kControllers) {
       again = co_await ctld_pods.mark_active(object, view, stop);
       co_await ctld_pods.replace_stale(object, view, plan, stop);
+      const std::optional<Duration> soon = co_await config_watch.look(object, plan, loop.wall(), stop);
+      if (soon) again = std::min(again.value_or(*soon), *soon);
     }
     watchers.finish(reader);
     if (stop.stop_requested()) co_return runtime::Result{};

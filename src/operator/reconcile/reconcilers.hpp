@@ -11,6 +11,7 @@
 #include "kube/client.hpp"
 #include "kube/events.hpp"
 #include "operator/reconcile/caches.hpp"
+#include "operator/reconcile/config_taken.hpp"
 #include "runtime/metrics.hpp"
 #include "slurm/types.hpp"
 
@@ -29,6 +30,8 @@ struct ReconcileOptions {
   std::function<Task<std::optional<std::vector<std::string>>>(NamespacedName controller, std::stop_token stop)>
       answering = nullptr;
   std::function<Task<std::optional<bool>>(std::string url, std::stop_token stop)> serves = nullptr;
+  // Whether slurmctld runs the configuration of this digest, within seconds. nullptr: never known.
+  ConfigWatch::Ask running_config = nullptr;
   // All nodes that slurmctld has at this moment, within seconds; nullopt: not known. nullptr: never known.
   std::function<Task<std::optional<std::vector<slurm::Node>>>(NamespacedName controller, std::stop_token stop)>
       slurm_nodes = nullptr;
