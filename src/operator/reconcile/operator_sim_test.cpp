@@ -455,16 +455,16 @@ TEST(OperatorSim, TheLabelFollowsTheSlurmctldThatSaysItServes) {
     EXPECT_EQ(active(), std::string("slurm-controller-") + serving + " ");
   }
   w.serving = "";
-  w.settle(30s);
+  w.settle(5s);
   EXPECT_EQ(active(), "slurm-controller-0 ") << "none serves: all stays";
   w.api.remove(kube::resources::kPods, {"slurm", "slurm-controller-0"}, {.grace = 0});
-  w.settle(30s);
+  w.settle(5s);
   EXPECT_EQ(active(), "") << "a standby is nobody's address";
   make("0");
   w.settle(4s);
   EXPECT_EQ(active(), "slurm-controller-0 ");
   w.api.reset_counts();
-  w.loop.advance(1min);
+  w.loop.advance(20s);
   EXPECT_EQ(w.api.write_calls(), 0u);
 }
 

@@ -99,6 +99,7 @@ TEST_F(WebhookTest, LooksUpWhatAControllerNames) {
 
 TEST_F(WebhookTest, LooksAtTheNodeSetsBesideOne) {
   const std::string path = "/validate-slinky-slurm-net-v1beta1-nodeset";
+  api.add_resource(kNodeSets);
   const std::string_view spec = R"({"controllerRef":{"name":"c"},"template":{"spec":{"hostname":"cpu-"}}})";
   EXPECT_TRUE(allowed(create(path, spec)));
   make(kNodeSets, fmt::format(R"({{"metadata":{{"name":"cpu","namespace":"hpc"}},"spec":{}}})", spec));
