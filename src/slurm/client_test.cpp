@@ -258,10 +258,10 @@ TEST(SlurmClient, Nodes) {
 TEST(SlurmClient, SlurmctldSaysWhatParametersItRunsWith) {
   World world;
   EXPECT_FALSE(world.run(world.client->slurmctld_parameters())) << "before v0.0.45";
-  world.slurm.set_slurmctld_parameters(std::vector<std::string>{"enable_configless", "config_digest=1"});
+  world.fake.set_slurmctld_parameters(std::vector<std::string>{"enable_configless", "config_digest=1"});
   EXPECT_EQ(world.run(world.client->slurmctld_parameters()),
             (std::vector<std::string>{"enable_configless", "config_digest=1"}));
-  world.slurm.stop_controller();
+  world.fake.stop_controller();
   EXPECT_THROW(world.run(world.client->slurmctld_parameters()), Error) << "not known is not none";
 }
 
