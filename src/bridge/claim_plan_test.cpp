@@ -203,6 +203,23 @@ TEST_F(Claims, HeldDevicesArePassedOver) {
   EXPECT_TRUE(plan(pod("c", {{"gpu.example.com", 2}})));
 }
 
+// A claim being written for a pod is not seen yet when the server shows another one of that pod's.
+TEST_F(Claims, WhatIsBeingWrittenOutlastsAnEarlierClaim) {
+  add_gpus(2);
+  give(1, "0");
+  const auto earlier = plan(pod("a", {{"gpu.example.com", 1}}));
+  layout.nodes[0].gres.clear();
+  give(1, "1");
+  const auto later = plan(pod("a", {{"gpu.example.com", 1}}));
+  ASSERT_THAT(names_of(*later), ElementsAre("gpu-1"));
+  ledger.assume(Uid("uid-a"), later->devices());
+  ledger.on_claim(nullptr, written(*earlier));
+  EXPECT_THAT(plan(pod("b", {{"gpu.example.com", 1}})).error(), HasSubstr("a claim that is being written"));
+  ledger.on_claim(written(*earlier), written(*later));
+  ledger.on_claim(written(*later), nullptr);
+  EXPECT_TRUE(plan(pod("b", {{"gpu.example.com", 1}}))) << "it was seen, and it has gone";
+}
+
 // W33: the name is the pod's own, and a claim that holds the same stands.
 TEST_F(Claims, W33TheClaimIsFoundAgain) {
   add_gpus(4);

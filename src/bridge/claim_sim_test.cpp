@@ -408,6 +408,92 @@ TEST(ClaimSim, AClaimDeletedByHandBeforeTheBindingIsMadeAnew) {
   EXPECT_FALSE(w.claims().at(0)->meta.deleted);
 }
 
+// A pod with its claim and without a node, for as long as patches of `refused` fail.
+struct Unbound : World {
+  Unbound(std::uint64_t seed, std::string refused) : World(seed, 1) {
+    api.set_faults(
+        [this, refused = std::move(refused)](const ::bascule::testing::ApiCall& call) -> ::bascule::testing::ApiFault {
+          if (!refuse || !call.is("patch", refused)) return {};
+          return {.kind = ::bascule::testing::ApiFault::Kind::kStatus, .code = 500};
+        });
+    start();
+    loop.advance(5s);
+    api.create(r::kPods, World::pod("a", {{kGpu, 1}}));
+    EXPECT_TRUE(loop.run_until([this] { return claims().size() == 1; }, 60s));
+    loop.advance(1s);
+    EXPECT_EQ(node_of("a"), "");
+    EXPECT_EQ(claims().size(), 1u);
+  }
+  bool refuse = true;
+};
+
+TEST(ClaimSim, APodThatIsNeverBoundTakesItsClaimAlong) {
+  Unbound w(10, "pods/status");
+  ASSERT_TRUE(w.claims().at(0)->allocated);
+  w.api.remove(r::kPods, {"slurm-bridge", "a"});
+  w.loop.advance(60s);
+  EXPECT_EQ(w.node_of("a"), "gone");
+  EXPECT_EQ(w.claims().size(), 0u);
+  EXPECT_EQ(w.live_jobs(), 0u);
+}
+
+TEST(ClaimSim, KilledBetweenCreatingAndAllocatingTheNextOneGoesOn) {
+  Unbound w(11, "resourceclaims/status");
+  ASSERT_FALSE(w.claims().at(0)->allocated);
+  w.scheduler.kill();
+  w.refuse = false;
+  const Uid first = w.claims().at(0)->meta.uid;
+  w.scheduler.start();
+  EXPECT_TRUE(w.loop.run_until([&] { return w.node_of("a") == "n1"; }, 60s));
+  w.check();
+  ASSERT_EQ(w.claims().size(), 1u);
+  EXPECT_EQ(w.claims().at(0)->meta.uid, first);
+  EXPECT_TRUE(w.claims().at(0)->meta.has_finalizer(kClaimProtection));
+}
+
+// As versions before the protection left it.
+TEST(ClaimSim, AClaimWithoutProtectionGetsItBeforeTheBinding) {
+  Unbound w(12, "resourceclaims/status");
+  w.scheduler.kill();
+  w.refuse = false;
+  w.api.patch(kResourceClaims, w.claims().at(0)->meta.key,
+              json::Object{{"metadata", json::Object{{"finalizers", nullptr}}}});
+  w.scheduler.start();
+  EXPECT_TRUE(w.loop.run_until([&] { return w.node_of("a") == "n1"; }, 60s));
+  w.check();
+  ASSERT_EQ(w.claims().size(), 1u);
+  EXPECT_TRUE(w.claims().at(0)->meta.has_finalizer(kClaimProtection));
+}
+
+// Who takes the protection away when nothing of ours runs: Kubernetes' controller of claims.
+TEST(ClaimSim, WithoutUsNoClaimOutlivesItsPod) {
+  Unbound w(13, "pods/status");
+  w.scheduler.kill();
+  w.controllers.kill();
+  w.api.remove(r::kPods, {"slurm-bridge", "a"});
+  w.loop.advance(60s);
+  EXPECT_EQ(w.claims().size(), 0u);
+}
+
+TEST(ClaimSim, WithoutUsNoClaimOutlivesABoundPod) {
+  World w(14, 1);
+  w.start();
+  w.loop.advance(5s);
+  w.api.create(r::kPods, World::pod("a", {{kGpu, 1}}));
+  ASSERT_TRUE(w.loop.run_until([&] { return w.node_of("a") == "n1"; }, 60s));
+  w.loop.advance(2s);
+  w.scheduler.kill();
+  w.controllers.kill();
+  w.api.patch(r::kPods, {"slurm-bridge", "a"}, json::Object{{"metadata", json::Object{{"finalizers", nullptr}}}});
+  w.api.remove(r::kPods, {"slurm-bridge", "a"});
+  w.loop.advance(60s);
+  EXPECT_EQ(w.node_of("a"), "gone");
+  EXPECT_EQ(w.claims().size(), 0u);
+  w.start();
+  w.loop.advance(60s);
+  EXPECT_EQ(w.live_jobs(), 0u);
+}
+
 class ClaimKills : public ::testing::TestWithParam<int> {};
 
 TEST_P(ClaimKills, HealAtAnyMoment) {

@@ -21,7 +21,7 @@ class ClaimWriter final {
   // This very claim, which no pod may be using: its protection goes first, so that a death in between leaves one that
   // the next try deletes. None is fine.
   Task<> drop(NamespacedName key, Uid uid, std::stop_token stop);
-  // After a binding that failed: the pod's claim, unless the pod turns out to be bound. `uid` is the pod's.
+  // The claim of a pod that is thought to have no node, unless the pod turns out to be bound. `uid` is the pod's.
   Task<> drop_unless_bound(NamespacedName pod, Uid uid, NamespacedName claim, std::stop_token stop);
 
  private:

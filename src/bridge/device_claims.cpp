@@ -53,7 +53,8 @@ Task<> DeviceClaims::undo(PodPtr pod, NamespacedName claim, std::stop_token stop
 }
 
 Task<> DeviceClaims::drop(ClaimPtr claim, std::stop_token stop) {
-  co_await writer_.drop(claim->meta.key, claim->meta.uid, stop);
+  const NamespacedName pod{claim->meta.key.ns, claim->pod_name};
+  co_await writer_.drop_unless_bound(pod, claim->pod, claim->meta.key, stop);
 }
 
 }  // namespace bascule::bridge

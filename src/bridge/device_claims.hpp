@@ -30,6 +30,7 @@ class DeviceClaims final {
   Task<std::string> make(PodPtr pod, WantedClaim claim, std::stop_token stop);
   // A binding failed: the claim goes, unless the pod turns out to be bound.
   Task<> undo(PodPtr pod, NamespacedName claim, std::stop_token stop);
+  // The same for a pod that seems to wait: its binding may not be seen yet.
   Task<> drop(ClaimPtr claim, std::stop_token stop);
   // Nothing is being written for this pod any more.
   void forget(const Uid& pod) { watch_.ledger().forget(pod); }

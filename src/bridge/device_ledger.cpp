@@ -8,6 +8,14 @@
 
 namespace bascule::bridge {
 
+namespace {
+
+bool holds(const ResourceClaim& claim, const std::vector<DeviceId>& devices) {
+  return claim.allocated && std::ranges::is_permutation(claim.devices, devices);
+}
+
+}  // namespace
+
 void DeviceLedger::changed(const std::string& node) {
   if (on_node) on_node(node);
 }
@@ -64,7 +72,8 @@ void DeviceLedger::on_claim(const ClaimPtr& before, const ClaimPtr& after) {
   if (after) {
     for (const DeviceId& device : after->devices) held_[device][after->meta.key] = after->pod;
     if (ours(*after)) ours_[after->pod][after->meta.key] = after;
-    if (after->allocated) forget(after->pod);
+    const auto assumed = assumed_.find(after->pod);  // an earlier claim of that pod may be shown late
+    if (assumed != assumed_.end() && ours(*after) && holds(*after, assumed->second)) assumed_.erase(assumed);
   }
   const ClaimPtr& any = after ? after : before;
   if (on_our_claim && ours(*any)) on_our_claim(any);
