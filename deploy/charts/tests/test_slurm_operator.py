@@ -133,7 +133,10 @@ def test_rights_end_at_the_namespaces_given():  # A52
 def test_webhook_has_only_the_rights_it_needs():
     def rules(text):
         return [rule for role in kinds(text, "ClusterRole") if role["metadata"]["name"].startswith("slurm-operator-webhook") for rule in role["rules"]]
-    assert rules(render()) == [{"apiGroups": [""], "resources": ["configmaps", "persistentvolumeclaims"], "verbs": ["get"]}]
+    assert rules(render()) == [
+        {"apiGroups": [""], "resources": ["configmaps", "persistentvolumeclaims"], "verbs": ["get"]},
+        {"apiGroups": ["slinky.slurm.net"], "resources": ["nodesets"], "verbs": ["list"]},
+    ]
     assert {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "patch"]} in rules(render("webhook.podsBinding=true"))
 
 
