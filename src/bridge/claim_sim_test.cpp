@@ -494,6 +494,33 @@ TEST(ClaimSim, WithoutUsNoClaimOutlivesABoundPod) {
   EXPECT_EQ(w.live_jobs(), 0u);
 }
 
+// The answer to the binding is lost, the watch is slow, and the job ends: the pod that still seems to wait is bound.
+TEST(ClaimSim, ABindingThatIsNotSeenYetKeepsItsClaim) {
+  World w(15, 1);
+  bool bound = false;
+  w.api.set_faults([&](const ::bascule::testing::ApiCall& call) -> ::bascule::testing::ApiFault {
+    if (call.is("watch", "pods")) return {.after = 5s};
+    if (bound || !call.is("create", "pods/binding")) return {};
+    bound = true;
+    return {.kind = ::bascule::testing::ApiFault::Kind::kStatusAfter, .code = 500};
+  });
+  w.start();
+  w.loop.advance(5s);
+  w.api.create(r::kPods, World::pod("a", {{kGpu, 1}}));
+  ASSERT_TRUE(w.loop.run_until([&] { return bound && w.node_of("a") == "n1"; }, 60s));
+  std::vector<JobId> jobs;
+  for (const auto& [id, job] : w.slurm.model().jobs()) jobs.push_back(JobId{id});
+  for (const JobId job : jobs) ASSERT_TRUE(w.slurm.model().cancel(w.slurm.now(), job));
+  for (int i = 0; i < 100; ++i) {
+    w.loop.advance(50ms);
+    w.check();
+  }
+  w.loop.advance(2min);
+  EXPECT_EQ(w.node_of("a"), "gone");
+  EXPECT_EQ(w.claims().size(), 0u);
+  EXPECT_EQ(w.live_jobs(), 0u);
+}
+
 class ClaimKills : public ::testing::TestWithParam<int> {};
 
 TEST_P(ClaimKills, HealAtAnyMoment) {

@@ -107,6 +107,31 @@ TEST_F(Life, RequeuesHealThroughKills) {
   EXPECT_EQ(w.live_jobs(), 0u);
 }
 
+// The answer to the binding is lost, the watch is slow and the job ends: the pod seems to wait and gets another job. It
+// runs by the first one all the same, and ends with it.
+TEST_F(Life, ABoundPodIsNeverGivenToAnotherJob) {
+  bool bound = false;
+  w.api.set_faults([&](const testing::ApiCall& call) -> testing::ApiFault {
+    if (call.is("watch", "pods")) return {.after = 5s};
+    if (bound || !call.is("create", "pods/binding")) return {};
+    bound = true;
+    return {.kind = testing::ApiFault::Kind::kStatusAfter, .code = 500};
+  });
+  start();
+  w.loop.advance(10s);
+  add_bare_pod("a");
+  const auto pod = [&] { return w.api.get(r::kPods, {"slurm-bridge", "a"}); };
+  ASSERT_TRUE(w.loop.run_until([&] { return bound; }, 60s));
+  ASSERT_TRUE(w.slurm.model().cancel(w.slurm.now(), JobId{1}));
+  for (int i = 0; i < 600 && pod(); ++i) {
+    w.loop.advance(100ms);
+    if (const auto now = pod()) EXPECT_EQ(json::string_at(*now, {"metadata", "labels", names::kSlurmJobId}), "1");
+  }
+  EXPECT_FALSE(pod());
+  w.loop.advance(2min);
+  EXPECT_EQ(w.live_jobs(), 0u);
+}
+
 // A pod without a controller has no successor: its end is told, and the job is not left behind.
 TEST_F(Life, ARequeuedBarePodEndsClearly) {
   start();

@@ -10,7 +10,8 @@
 
 namespace bascule::bridge {
 
-// Strategic merge patch of `pod` with its uid as precondition. False: the pod has gone, or another has its name.
+// Strategic merge patch of `pod` with its uid as precondition. False: the pod has gone, another has its name, or it has
+// not the resourceVersion that the patch demands.
 Task<bool> patch_pod(kube::Client& client, PodPtr pod, json::Object patch, std::string subresource,
                      std::stop_token stop);
 

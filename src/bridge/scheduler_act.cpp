@@ -14,8 +14,10 @@ namespace {
 
 constexpr std::size_t kAtOnce = 32;
 
-json::Object mark_patch(JobId job) {
-  return {{"metadata", json::Object{{"labels", json::Object{{std::string(names::kSlurmJobId), job.str()}}},
+// Only of the pod as it was planned for: one that has been bound meanwhile, unseen, keeps the job that holds its node.
+json::Object mark_patch(const kube::Pod& pod, JobId job) {
+  return {{"metadata", json::Object{{"resourceVersion", pod.meta.resource_version},
+                                    {"labels", json::Object{{std::string(names::kSlurmJobId), job.str()}}},
                                     {"finalizers", json::Array{std::string(names::kFinalizer)}}}}};
 }
 
@@ -150,8 +152,8 @@ Task<> Scheduler::Impl::cancel_job(UnitPlan::Cancel cancel, Uid unit, std::stop_
 }
 
 Task<> Scheduler::Impl::mark_pod(UnitPlan::Mark mark, Uid unit, std::stop_token stop) {
-  const bool marked = co_await patch_pod(kube, mark.pod, mark_patch(mark.job), {}, stop);
-  if (!marked) co_return;  // the pod has gone; its event is on the way
+  const bool marked = co_await patch_pod(kube, mark.pod, mark_patch(*mark.pod, mark.job), {}, stop);
+  if (!marked) co_return;  // the pod has gone, or is another by now; its event is on the way
   memory[unit].marked[mark.pod->meta.uid] = mark.job;
   controller->add_first(unit.str());
 }
