@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "bridge/claim_plan.hpp"
 #include "bridge/description.hpp"
 #include "bridge/device_drivers.hpp"
 #include "bridge/identity.hpp"
@@ -149,10 +150,7 @@ void group_faults(const json::Value& before, const json::Value& after, Sentences
 void shape_faults(const json::Value& pod, Sentences& faults) {
   const json::Value* claims = json::find(pod, {"spec", "resourceClaims"});
   if (claims != nullptr && !claims->is_null()) {
-    faults.push_back(
-        fmt::format("spec.resourceClaims is not supported; ask for devices with the annotation {}gres or "
-                    "with a resource {}CLASS of a container",
-                    names::kJobPrefix, names::kDeviceClassPrefix));
+    faults.push_back(resource_claims_fault());
   }
   const json::Array* spread = json::array_at(pod, {"spec", "topologySpreadConstraints"});
   if (spread != nullptr && !spread->empty()) {

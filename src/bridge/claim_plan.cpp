@@ -286,8 +286,16 @@ NamespacedName claim_key(const kube::Pod& pod) {
   return {pod.meta.key.ns, cut(pod.meta.key.name, kMaxName - end.size()) + end};
 }
 
+std::string resource_claims_fault() {
+  return fmt::format(
+      "spec.resourceClaims is not supported; ask for devices with the annotation {}gres or with a resource {}CLASS of "
+      "a container",
+      names::kJobPrefix, names::kDeviceClassPrefix);
+}
+
 std::vector<std::string> device_faults(const kube::Pod& pod) {
   std::vector<std::string> faults;
+  if (pod.has_resource_claims) faults.push_back(resource_claims_fault());
   std::map<std::string_view, std::vector<const kube::DeviceRequest*>> by_class;
   std::int64_t total = 0;
   for (const kube::DeviceRequest& one : pod.device_requests) {

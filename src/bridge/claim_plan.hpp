@@ -53,6 +53,8 @@ inline bool needs_claim(const kube::Pod& pod) noexcept {
 }
 // The pod's name and a fingerprint of its UID: found again by whoever comes later, and never that of another pod.
 NamespacedName claim_key(const kube::Pod& pod);
+// Claims that the user made: Slurm would know nothing of their devices.
+std::string resource_claims_fault();
 // Of what is asked for, whatever the node; one sentence a fault.
 std::vector<std::string> device_faults(const kube::Pod& pod);
 

@@ -182,6 +182,10 @@ TEST_F(Claims, FaultsOfTheRequestItself) {
   EXPECT_THAT(device_faults(*pod("p", {{"gpu.example.com", 1}, {"gpu.example.com", 1}})), ElementsAre());
   EXPECT_THAT(device_faults(*pod("p", {{"gpu.example.com", 1}}, true)), ElementsAre(HasSubstr("init container i")));
   EXPECT_THAT(device_faults(*pod("p", {{"dra.cpu", 33}})), ElementsAre(HasSubstr("at most 32")));
+  // In a namespace that no webhook looks at.
+  kube::Pod own = *pod("p", {});
+  own.has_resource_claims = true;
+  EXPECT_THAT(device_faults(own), ElementsAre(HasSubstr("spec.resourceClaims is not supported")));
 }
 
 // No device in two claims: one that is held is passed over, and when none is left the holder is named.
