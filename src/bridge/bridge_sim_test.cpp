@@ -266,10 +266,7 @@ TEST(BridgeSim, APodThatChangesItsGroupLeavesItsJob) {
   add_endless_pod(w, "p");
   w.loop.advance(10s);
   ASSERT_EQ(w.live_jobs(), 2u);
-  w.api.create(kPodGroups, json::Object{{"apiVersion", kPodGroups.api_version()},
-                                        {"kind", "PodGroup"},
-                                        {"metadata", json::Object{{"name", "g"}, {"namespace", "slurm-bridge"}}},
-                                        {"spec", json::Object{{"minMember", 1}}}});
+  w.add_group("g", 1);
   const auto set_group = [&w](json::Value group) {
     json::Object labels{{std::string(names::kPodGroup), std::move(group)}};
     w.api.patch(r::kPods, {"slurm-bridge", "p"},
@@ -353,10 +350,7 @@ TEST(BridgeSim, AGangWithoutItsGroupWaitsAndSaysSo) {
   w.loop.advance(5s);
   EXPECT_EQ(w.slurm.model().submitted(), 0u);
   EXPECT_THAT(json::dump(w.api.list(r::kPods).front()), ::testing::HasSubstr("does not exist"));
-  w.api.create(kPodGroups, json::Object{{"apiVersion", kPodGroups.api_version()},
-                                        {"kind", "PodGroup"},
-                                        {"metadata", json::Object{{"name", "later"}, {"namespace", "slurm-bridge"}}},
-                                        {"spec", json::Object{{"minMember", 1}}}});
+  w.add_group("later", 1);
   w.loop.advance(10s);
   EXPECT_EQ(w.slurm.model().submitted(), 1u);
 }

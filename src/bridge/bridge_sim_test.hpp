@@ -118,14 +118,17 @@ struct World {
         testing::make_job(
             {.name = name, .ns = "slurm-bridge", .parallelism = pods, .backoff_limit = 1000, .pod = pod_template()}));
   }
-  // A Job whose pods form a gang: `minimum` of them start together.
-  void add_gang(const std::string& name, int pods, int minimum, json::Object annotations = {}, std::string cpu = "1") {
+  void add_group(const std::string& name, int minimum, json::Object annotations = {}) {
     api.create(kPodGroups, json::Object{{"apiVersion", kPodGroups.api_version()},
                                         {"kind", "PodGroup"},
                                         {"metadata", json::Object{{"name", name},
                                                                   {"namespace", "slurm-bridge"},
                                                                   {"annotations", std::move(annotations)}}},
                                         {"spec", json::Object{{"minMember", minimum}}}});
+  }
+  // A Job whose pods form a gang: `minimum` of them start together.
+  void add_gang(const std::string& name, int pods, int minimum, json::Object annotations = {}, std::string cpu = "1") {
+    add_group(name, minimum, std::move(annotations));
     json::Value pod = pod_template(cpu);
     json::at_or_create(pod, {"metadata", "labels", names::kPodGroup}) = name;
     api.create(

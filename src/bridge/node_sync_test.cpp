@@ -58,6 +58,15 @@ class NodeSyncTest : public ::testing::Test {
     api_.patch(r::kNodes, {"", name}, json::parse(text));
     settle();
   }
+  // With a job that has it whole.
+  JobId occupy_a_node() {
+    slurm::JobDescription whole;
+    whole.nodes = 1;
+    whole.exclusive = true;
+    const JobId job = slurm_.submit(std::move(whole));
+    settle();
+    return job;
+  }
   json::Value kube_node(const std::string& name) { return *api_.get(r::kNodes, {"", name}); }
   bool is_tainted(const std::string& name) {
     return json::dump(kube_node(name)).find(names::kManagedNodeTaint) != std::string::npos;
@@ -198,11 +207,7 @@ TEST_F(NodeSyncTest, AnAdministratorsDrainStands) {
 TEST_F(NodeSyncTest, LabelGoneRemovesTheNodeWhenItIsIdle) {
   add_node("n1");
   start();
-  slurm::JobDescription whole;
-  whole.nodes = 1;
-  whole.exclusive = true;
-  const JobId job = slurm_.submit(whole);
-  settle();
+  const JobId job = occupy_a_node();
   patch("n1", R"({"metadata":{"labels":{"scheduler.slinky.slurm.net/external-node":null}}})");
   settle(5min);
   ASSERT_TRUE(slurm_node("n1"));
@@ -331,11 +336,7 @@ TEST_F(NodeSyncTest, ANodeThatAnotherClusterJustRegisteredStaysTheirs) {
 TEST_F(NodeSyncTest, ANodeRenamedInSlurmIsThereOnce) {
   add_node("n1");
   start();
-  slurm::JobDescription whole;
-  whole.nodes = 1;
-  whole.exclusive = true;
-  const JobId job = slurm_.submit(whole);
-  settle();
+  const JobId job = occupy_a_node();
   patch("n1", R"({"metadata":{"labels":{"slinky.slurm.net/slurm-nodename":"m1"}}})");
   settle(3min);
   EXPECT_TRUE(slurm_node("n1"));
@@ -349,11 +350,7 @@ TEST_F(NodeSyncTest, ANodeRenamedInSlurmIsThereOnce) {
 TEST_F(NodeSyncTest, ANodeThatLeftSlurmDoesNotSayThatItIsDrained) {
   add_node("n1");
   start();
-  slurm::JobDescription whole;
-  whole.nodes = 1;
-  whole.exclusive = true;
-  const JobId job = slurm_.submit(whole);
-  settle();
+  const JobId job = occupy_a_node();
   patch("n1", R"({"metadata":{"labels":{"scheduler.slinky.slurm.net/external-node":null}}})");
   EXPECT_THAT(json::dump(kube_node("n1")), HasSubstr("SlurmReady"));
   bascule::testing::run(loop_, client_.cancel_job(job));
