@@ -67,7 +67,7 @@ int run_queue(const QueueOptions& options) {
   if (options.all_namespaces) ns.clear();
   bridge::QueueContent content;
   run_to_end(loop, read(kube.client(), slurm.client(), ns, config.scheduler_name, content));
-  const bridge::QueueFilter filter{options.kube.ns, options.partition};
+  const bridge::QueueFilter filter{options.kube.ns, options.partition, content.cluster};
   const auto rows = bridge::make_queue(content.jobs, content.pods, filter, loop.wall());
   if (options.output == "json") {
     std::cout << json::dump_pretty(bridge::to_json(rows));

@@ -244,6 +244,7 @@ std::string NodeTable::refusal(const kube::Pod& pod, const kube::Node& node, con
   why = usage_.shortage(pod, node, beside);
   if (why.empty() && !constraints.attached.empty()) {
     Volumes::Attached there;
+    volumes_.attach_standing(node.meta.key.name, there);
     for (const NamespacedName& claim : usage_.claims(node.meta.key.name, beside)) volumes_.attach(claim, there);
     why = volumes_.excess(constraints.attached, there, node.meta.key.name);
   }

@@ -134,20 +134,24 @@ std::vector<QueueRow> make_queue(const std::vector<slurm::Job>& jobs, const std:
     return std::tuple(is_pending(*job), -priority, job->id);
   });
   std::vector<QueueRow> rows;
+  std::unordered_set<JobId> listed;
   for (const slurm::Job* job : shown) {
     QueueRow row = row_of(*job, now);
-    if (const auto known = labelled.find(job->id); known != labelled.end()) {
-      sort_by_rank(known->second);
-      row.pods = names_of(known->second);
-    } else if (const auto record = parse_record(job->admin_comment); record && (job->external || !record->legacy)) {
-      row.pods = record->pods;
+    const auto record = parse_record(job->admin_comment);
+    const bool of_another = record && !record->legacy && !filter.cluster.empty() && record->cluster != filter.cluster;
+    if (!of_another) {
+      listed.insert(job->id);
+      if (const auto known = labelled.find(job->id); known != labelled.end()) {
+        sort_by_rank(known->second);
+        row.pods = names_of(known->second);
+      } else if (record && (job->external || !record->legacy)) {
+        row.pods = record->pods;
+      }
     }
     // A job of the bridge asks for a node a pod.
-    if (row.nodes == 0) row.nodes = static_cast<std::uint32_t>(row.pods.size());
+    if (row.nodes == 0) row.nodes = static_cast<std::uint32_t>(of_another ? record->pods.size() : row.pods.size());
     rows.push_back(std::move(row));
   }
-  std::unordered_set<JobId> listed;
-  for (const slurm::Job* job : shown) listed.insert(job->id);
   std::vector<PodPtr> alone;
   for (const PodPtr& pod : pods) {
     if (pod->bound() || pod->terminal() || pod->deleting()) continue;
@@ -220,6 +224,11 @@ Task<QueueContent> read_queue(kube::Client& kube, slurm::Client& slurm, std::str
   json::Interner interner;
   if (const json::Array* items = json::array_at(list, {"items"})) {
     for (const json::Value& item : *items) out.pods.push_back(kube::decode_pod(json::dump(item), interner));
+  }
+  try {
+    const json::Value system = co_await kube.get(kube::resources::kNamespaces, {"", "kube-system"});
+    out.cluster = json::string_at(system, {"metadata", "uid"});
+  } catch (const kube::Forbidden&) {
   }
   slurm::JobList jobs = co_await slurm.list_jobs();
   out.jobs = std::move(jobs.jobs);

@@ -28,6 +28,8 @@ struct QueueRow {
 struct QueueFilter {
   std::string ns;         // only jobs of pods there; empty: all, native jobs too
   std::string partition;  // empty: all
+  // Uid of this cluster; jobs of pods of another one, which may have the same names, show none. Empty: not known.
+  std::string cluster = {};
 };
 
 // Jobs that are not over: those that hold nodes by id, then the waiting ones by priority, the highest first, then pods
@@ -44,6 +46,7 @@ std::string print_run_time(std::int64_t seconds);
 struct QueueContent {
   std::vector<slurm::Job> jobs;
   std::vector<PodPtr> pods;
+  std::string cluster;  // as QueueFilter has it; empty for those who may not read the namespace kube-system
 };
 // One list call each. `ns`: empty for all namespaces. Throws kube::Error's and slurm::Error's kinds.
 Task<QueueContent> read_queue(kube::Client& kube, slurm::Client& slurm, std::string ns, std::string scheduler_name);

@@ -160,7 +160,20 @@ TEST_F(QueueTest, APodWhoseJobIsOverWaitsAgain) {
   EXPECT_EQ(rows[0].state, "WAITING");
 }
 
-// Names are other people's.
+// Two clusters at one Slurm have pods of the same names, and a label may name an id that was given anew.
+TEST_F(QueueTest, JobsOfAnotherClusterShowNoPods) {
+  farm();
+  pod("ml", "stale-0", "9");
+  const auto rows = queue({.ns = "", .partition = "", .cluster = "this"});
+  ASSERT_EQ(rows[1].job.value, 9u);
+  EXPECT_THAT(rows[1].pods, ElementsAre());
+  EXPECT_EQ(rows[1].nodes, 2u);
+  EXPECT_EQ(rows[4].pods.front().name, "train-0") << "a job without a record is who the label says";
+  const auto waits = [](const QueueRow& row) { return !row.job && row.pods.front().name == "stale-0"; };
+  EXPECT_EQ(std::ranges::count_if(rows, waits), 1);
+  EXPECT_THAT(queue({.ns = "", .partition = "", .cluster = "cluster"})[1].pods, ::testing::SizeIs(1));
+}
+
 // The time must not grow with jobs times pods.
 TEST_F(QueueTest, TensOfThousandsWait) {
   constexpr std::uint32_t kMany = 20'000;
@@ -172,6 +185,7 @@ TEST_F(QueueTest, TensOfThousandsWait) {
   EXPECT_EQ(rows.size(), kMany);
 }
 
+// Names are other people's.
 TEST_F(QueueTest, NoNameCommandsTheTerminal) {
   job(1, slurm::JobState::kRunning, "x\x1b]0;owned\x07");
   EXPECT_EQ(to_text(queue(), true, false).find('\x1b'), std::string::npos);
@@ -204,9 +218,12 @@ TEST(QueueReadTest, AsksEachSideOnce) {
   native.name = "native";
   native.partition = "batch";
   slurm.submit(native, 1h, false);
+  const std::string cluster(
+      json::string_at(*api.get(kube::resources::kNamespaces, {"", "kube-system"}), {"metadata", "uid"}));
   const QueueContent content = testing::run(loop, read_queue(kube, client, "", "bridge"));
   EXPECT_EQ(content.pods.size(), 2u);
   EXPECT_EQ(content.jobs.size(), 1u);
+  EXPECT_EQ(content.cluster, cluster);
   EXPECT_EQ(api.calls("list", "pods"), 1u);
   EXPECT_EQ(slurm.calls("GET jobs"), 1u);
 }

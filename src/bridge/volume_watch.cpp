@@ -7,6 +7,7 @@ namespace {
 const kube::Resource kClaims{"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", true};
 const kube::Resource kVolumes{"", "v1", "persistentvolumes", "PersistentVolume", false};
 const kube::Resource kCsiNodes{"storage.k8s.io", "v1", "csinodes", "CSINode", false};
+const kube::Resource kAttachments{"storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", false};
 const kube::Resource kClasses{"storage.k8s.io", "v1", "storageclasses", "StorageClass", false};
 
 json::Value claim_patch(const kube::DynamicObject& claim, const std::string& node) {
@@ -30,7 +31,8 @@ VolumeWatch::VolumeWatch(kube::Client& kube, json::Interner& interner, Volumes& 
       claims_(kube, {.resource = kClaims}, kube::decode_dynamic, interner),
       objects_(kube, {.resource = kVolumes}, kube::decode_dynamic, interner),
       classes_(kube, {.resource = kClasses}, kube::decode_dynamic, interner),
-      csi_nodes_(kube, {.resource = kCsiNodes}, kube::decode_dynamic, interner) {
+      csi_nodes_(kube, {.resource = kCsiNodes}, kube::decode_dynamic, interner),
+      attachments_(kube, {.resource = kAttachments}, kube::decode_dynamic, interner) {
   volumes.set_known(false);
   claims_.on_change([&volumes, changed](const ObjectPtr& before, const ObjectPtr& after) {
     volumes.on_claim(before, after);
@@ -46,6 +48,10 @@ VolumeWatch::VolumeWatch(kube::Client& kube, json::Interner& interner, Volumes& 
   });
   csi_nodes_.on_change(
       [&volumes](const ObjectPtr& before, const ObjectPtr& after) { volumes.on_csi_node(before, after); });
+  attachments_.on_change([&volumes, changed](const ObjectPtr& before, const ObjectPtr& after) {
+    volumes.on_attachment(before, after);
+    if (!after) changed();
+  });
 }
 
 void VolumeWatch::start() {
@@ -53,6 +59,7 @@ void VolumeWatch::start() {
   objects_.start();
   classes_.start();
   csi_nodes_.start();
+  attachments_.start();
 }
 
 Task<> VolumeWatch::stop() {
@@ -60,6 +67,7 @@ Task<> VolumeWatch::stop() {
   co_await objects_.stop();
   co_await classes_.stop();
   co_await csi_nodes_.stop();
+  co_await attachments_.stop();
 }
 
 Task<> VolumeWatch::make(Volumes::Binding binding, std::stop_token stop) {

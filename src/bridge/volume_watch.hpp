@@ -27,7 +27,7 @@ class VolumeWatch final {
 
  private:
   kube::Client& kube_;
-  kube::Informer<kube::DynamicObject> claims_, objects_, classes_, csi_nodes_;
+  kube::Informer<kube::DynamicObject> claims_, objects_, classes_, csi_nodes_, attachments_;
 };
 
 }  // namespace bascule::bridge

@@ -51,6 +51,22 @@ std::vector<std::vector<AffinityTerm>> places_of(const kube::DynamicObject& volu
   }
   return out;
 }
+// The same as one list of which a node must hold one term; a term of it holds all that one volume asks for.
+std::vector<AffinityTerm> joined(const std::vector<std::vector<AffinityTerm>>& places) {
+  std::vector<AffinityTerm> out{AffinityTerm{}};
+  for (const std::vector<AffinityTerm>& terms : places) {
+    std::vector<AffinityTerm> both;
+    for (const AffinityTerm& so_far : out) {
+      for (const AffinityTerm& term : terms) {
+        AffinityTerm& one = both.emplace_back(so_far);
+        std::ranges::copy(term.labels, std::back_inserter(one.labels));
+        std::ranges::copy(term.fields, std::back_inserter(one.fields));
+      }
+    }
+    out = std::move(both);
+  }
+  return out;
+}
 bool may_be_on(const kube::DynamicObject& volume, const kube::Node& node) {
   return std::ranges::all_of(places_of(volume), [&](const auto& terms) { return holds_any(terms, node); });
 }
@@ -146,6 +162,32 @@ void Volumes::attach(const NamespacedName& key, Attached& to) const {
   }
 }
 
+void Volumes::on_attachment(const ObjectPtr& before, const ObjectPtr& after) {
+  const auto node_of = [](const ObjectPtr& one) {
+    return std::string(json::string_at(one->value, {"spec", "nodeName"}));
+  };
+  if (before) {
+    const auto there = standing_.find(node_of(before));
+    if (there != standing_.end() && there->second.erase(before->meta.key.name) > 0 && there->second.empty()) {
+      standing_.erase(there);
+    }
+  }
+  if (after) standing_[node_of(after)].insert_or_assign(after->meta.key.name, after);
+}
+
+void Volumes::attach_standing(const std::string& kube_node, Attached& to) const {
+  const auto there = standing_.find(kube_node);
+  if (there == standing_.end()) return;
+  for (const auto& [name, attachment] : there->second) {
+    const std::string driver(json::string_at(attachment->value, {"spec", "attacher"}));
+    const auto volume = volumes_.find(json::string_at(attachment->value, {"spec", "source", "persistentVolumeName"}));
+    const std::string_view handle =
+        volume == volumes_.end() ? "" : json::string_at(volume->second->value, {"spec", "csi", "volumeHandle"});
+    // One that is known by its attachment alone has no pod here, so nothing counts it twice.
+    to[driver].insert(handle.empty() ? "attachment " + name : std::string(handle));
+  }
+}
+
 Volumes::Attached Volumes::attached_by(const kube::Pod& pod) const {
   Attached out;
   for (const auto& name : pod.claims) attach({pod.meta.key.ns, std::string(name.view())}, out);
@@ -222,7 +264,7 @@ Volumes::Needs Volumes::needs_of(const kube::Pod& pod) const {
     for (const ObjectPtr& volume : free_volumes(*one)) {
       const auto places = places_of(*volume);
       anywhere = anywhere || places.empty();
-      for (const auto& place : places) std::ranges::copy(place, std::back_inserter(terms));
+      if (!places.empty()) std::ranges::move(joined(places), std::back_inserter(terms));
     }
     if (json::string_at(its_class->second->value, {"provisioner"}) == kNoProvisioner) {
       if (!anywhere && terms.empty()) return {called + " finds no free volume of its class that is large enough", {}};

@@ -2,7 +2,8 @@
 // classes side by side. A claim that is bound brings the node affinity and the zone of its volume; one that waits for
 // its first consumer brings the topologies of its class, or the nodes of the volumes it could take. A driver may limit
 // how many of its volumes a node has at once. Pure; loop thread only. Sources: Kubernetes "Persistent Volumes",
-// "Storage Classes" (volume binding mode, allowed topologies), "Node-specific Volume Limits".
+// "Storage Classes" (volume binding mode, allowed topologies), "Node-specific Volume Limits" (which a volume counts for
+// until its VolumeAttachment is gone).
 #pragma once
 
 #include <functional>
@@ -27,6 +28,7 @@ class Volumes final {
   void on_volume(const ObjectPtr& before, const ObjectPtr& after);
   void on_class(const ObjectPtr& before, const ObjectPtr& after);
   void on_csi_node(const ObjectPtr& before, const ObjectPtr& after);
+  void on_attachment(const ObjectPtr& before, const ObjectPtr& after);
   // Told of every node whose limits are others now.
   std::function<void(const std::string& kube_node)> on_limits = nullptr;
   // Whether the lists of claims, volumes and classes are in. Where this was never said, claims decide nothing.
@@ -56,6 +58,8 @@ class Volumes final {
   // By driver: volumes that are attached, or will be once they are made. Those that nobody attaches are left out.
   using Attached = std::map<std::string, std::set<std::string>>;
   void attach(const NamespacedName& claim, Attached& to) const;
+  // What is attached to the node by its VolumeAttachments, whether a pod there still uses it or not.
+  void attach_standing(const std::string& kube_node, Attached& to) const;
   Attached attached_by(const kube::Pod& pod) const;
   // Of the drivers of `wanted`, one that would have more volumes on that node than it can, with its limit; or empty.
   std::string excess(const Attached& wanted, const Attached& there, const std::string& kube_node) const;
@@ -70,6 +74,7 @@ class Volumes final {
   std::map<NamespacedName, ObjectPtr> claims_;
   std::map<std::string, ObjectPtr, std::less<>> volumes_, classes_;
   std::map<std::string, std::map<std::string, std::int64_t>> limits_;  // by node, by driver
+  std::map<std::string, std::map<std::string, ObjectPtr>> standing_;   // VolumeAttachments, by node, by name
 };
 
 // A node holds one of these terms.

@@ -107,6 +107,24 @@ TEST_F(VolumesTest, AProvisionerIsToldTheNodeWithinItsTopologies) {
   EXPECT_EQ(volumes.binding_of(pod, *a).provisions.size(), 1u) << "Slurm has chosen another since";
 }
 
+// Where a free volume is, is all that it says together.
+TEST_F(VolumesTest, AFreeVolumeIsWhereItsAffinityAndItsZoneAre) {
+  claim();
+  storage_class("kubernetes.io/no-provisioner");
+  volumes.on_volume(
+      nullptr,
+      object(
+          R"({"metadata":{"name":"v","labels":{"topology.kubernetes.io/zone":"A"}},"spec":{"storageClassName":"fast",)"
+          R"("capacity":{"storage":"5Gi"},"accessModes":["ReadWriteOnce"],"nodeAffinity":{"required":)"
+          R"({"nodeSelectorTerms":[{"matchExpressions":[{"key":"disk","operator":"In","values":["x"]}]}]}}}})"));
+  EXPECT_FALSE(may(*a));
+  EXPECT_FALSE(may(*b));
+  a->meta.labels.insert(a->meta.labels.begin(), {interner("disk"), interner("x")});
+  b->meta.labels.insert(b->meta.labels.begin(), {interner("disk"), interner("x")});
+  EXPECT_TRUE(may(*a));
+  EXPECT_FALSE(may(*b)) << "the zone of the volume is A";
+}
+
 TEST_F(VolumesTest, LocalVolumesAreTakenWhereTheyAreTheSmallestFirst) {
   claim();
   storage_class("kubernetes.io/no-provisioner");
@@ -208,6 +226,26 @@ TEST_F(VolumeLimits, WhatIsThereCountsBeforeTheBinding) {
   table.on_pod(nullptr, with({"cv1", "cv2"}, "a"));
   EXPECT_EQ(table.refusal(*with({"cv2"}), *a, {}), "") << "it is attached already";
   EXPECT_EQ(table.refusal(*with({"cv3"}), *a, {}), "has no room: volumes of csi.x (limit 2)");
+  EXPECT_EQ(table.refusal(*with({}), *a, {}), "");
+}
+
+// Its pod has gone, and its detaching hangs: the driver would refuse one more.
+TEST_F(VolumeLimits, AVolumeThatIsStillAttachedCounts) {
+  limit(2);
+  const auto attachment = [this](const std::string& name, const std::string& volume) {
+    return object(R"({"metadata":{"name":")" + name + R"("},"spec":{"attacher":"csi.x","nodeName":"a","source":{)" +
+                  (volume.empty() ? R"("inlineVolumeSpec":{})" : R"("persistentVolumeName":")" + volume + "\"") +
+                  "}}}");
+  };
+  const ObjectPtr of_v1 = attachment("csi-1", "v1");
+  const ObjectPtr of_gone = attachment("csi-2", "gone");
+  table.volumes().on_attachment(nullptr, of_v1);
+  table.volumes().on_attachment(nullptr, of_gone);
+  EXPECT_EQ(table.refusal(*with({"cv1"}), *a, {}), "") << "it is attached already";
+  EXPECT_EQ(table.refusal(*with({"cv2"}), *a, {}), "has no room: volumes of csi.x (limit 2)");
+  table.on_pod(nullptr, with({"cv1"}, "a"));
+  table.volumes().on_attachment(of_gone, nullptr);
+  EXPECT_EQ(table.refusal(*with({"cv2"}), *a, {}), "") << "that of a pod that is there counts once";
   EXPECT_EQ(table.refusal(*with({}), *a, {}), "");
 }
 

@@ -12,6 +12,14 @@ namespace {
 // How often a detail that keeps changing (the expected start) is written again.
 constexpr Duration kDetailEvery = std::chrono::minutes(5);
 constexpr int kPassingFactor = 10;
+// How long a pod that has been told something else keeps that, at first and at most.
+constexpr Duration kTurnAtLeast = std::chrono::milliseconds(500);
+constexpr Duration kTurnAtMost = std::chrono::minutes(5);
+
+bool says(const kube::Pod& pod, const Waiting& waiting) {
+  return pod.scheduled.status == "False" && pod.scheduled.reason == waiting.reason &&
+         pod.scheduled.message.starts_with(waiting.message);
+}
 
 json::Object condition_patch(const kube::Pod& pod, const Waiting& waiting, WallTime now) {
   json::Object condition{{"type", "PodScheduled"},
@@ -26,14 +34,17 @@ json::Object condition_patch(const kube::Pod& pod, const Waiting& waiting, WallT
 
 Task<> WaitingNotes::tell(Waiting waiting, std::stop_token stop) {
   for (const PodPtr& pod : waiting.pods) {
-    Known& known = known_.try_emplace(pod->meta.uid, Known{kube_.loop().now(), {}}).first->second;
-    if (too_young_for(*pod, waiting) > Duration::zero()) continue;
-    const kube::Condition& now = pod->scheduled;
-    const bool same = now.status == "False" && now.reason == waiting.reason && now.message.starts_with(waiting.message);
-    const bool same_detail = now.message == waiting.message + waiting.detail;
+    Known& known = known_.try_emplace(pod->meta.uid, Known{.since = kube_.loop().now()}).first->second;
+    if (left_for(*pod, waiting) > Duration::zero()) continue;
+    const bool same = says(*pod, waiting);
+    const bool same_detail = pod->scheduled.message == waiting.message + waiting.detail;
     const TimePoint at = kube_.loop().now();
     if (same && (same_detail || at - known.told < kDetailEvery)) continue;
     known.told = at;
+    if (!same) {
+      known.turns = at - known.turned > 2 * kTurnAtMost ? 1 : known.turns + 1;
+      known.turned = at;
+    }
     const bool written =
         co_await patch_pod(kube_, pod, condition_patch(*pod, waiting, kube_.loop().wall()), "status", stop);
     if (written && !same) {
@@ -47,18 +58,24 @@ std::optional<Duration> WaitingNotes::untold_for(const std::vector<Waiting>& all
   std::optional<Duration> soonest;
   for (const Waiting& waiting : all) {
     for (const PodPtr& pod : waiting.pods) {
-      const Duration left = too_young_for(*pod, waiting);
+      const Duration left = left_for(*pod, waiting);
       if (left > Duration::zero() && (!soonest || left < *soonest)) soonest = left;
     }
   }
   return soonest;
 }
 
-Duration WaitingNotes::too_young_for(const kube::Pod& pod, const Waiting& waiting) const {
+Duration WaitingNotes::left_for(const kube::Pod& pod, const Waiting& waiting) const {
   Duration age = kube_.loop().wall() - pod.meta.created;
-  const auto known = known_.find(pod.meta.uid);
-  if (known != known_.end()) age = std::max(age, kube_.loop().now() - known->second.since);
-  return (waiting.passing ? quiet_ * kPassingFactor : quiet_) - age;
+  Duration left = Duration::zero();
+  if (const auto known = known_.find(pod.meta.uid); known != known_.end()) {
+    const TimePoint now = kube_.loop().now();
+    age = std::max(age, now - known->second.since);
+    const Duration pause = std::min(kTurnAtLeast * (1u << std::min(known->second.turns, 10u)), kTurnAtMost);
+    const bool may_pause = known->second.turns > 0 && !says(pod, waiting);
+    if (may_pause) left = pause - (now - known->second.turned);
+  }
+  return std::max(left, (waiting.passing ? quiet_ * kPassingFactor : quiet_) - age);
 }
 
 }  // namespace bascule::bridge

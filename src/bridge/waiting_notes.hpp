@@ -2,7 +2,8 @@
 //
 // Each costs the API server a write, and most pods are bound before anybody could read it: pods younger than `quiet`
 // are not told, and what passes by itself is told ten times later. A pod is as old as it says, or as long as it is
-// known to wait, whichever is more: the API server's clock may be ahead of ours.
+// known to wait, whichever is more: the API server's clock may be ahead of ours. What Slurm says may go to and fro
+// (Priority, Resources): a pod keeps what it was told for a second, then two, four, in the end for five minutes.
 #pragma once
 
 #include <optional>
@@ -28,14 +29,17 @@ class WaitingNotes final {
   void forget(const Uid& pod) { known_.erase(pod); }
 
  private:
-  Duration too_young_for(const kube::Pod& pod, const Waiting& waiting) const;
+  // How long it is to be kept back still.
+  Duration left_for(const kube::Pod& pod, const Waiting& waiting) const;
 
   kube::Client& kube_;
   kube::EventRecorder& events_;
   Duration quiet_;
   struct Known {
-    TimePoint since;  // first heard of
-    TimePoint told;   // when the condition was last written
+    TimePoint since;          // first heard of
+    TimePoint told = {};      // when the condition was last written
+    TimePoint turned = {};    // when it was last written with something new
+    std::uint32_t turns = 0;  // so often in a row
   };
   std::unordered_map<Uid, Known> known_;
 };

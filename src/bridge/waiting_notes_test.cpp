@@ -57,5 +57,28 @@ TEST_F(WaitingNotesTest, APodOfTheFutureIsToldToo) {
   EXPECT_TRUE(told_within(pod("p", loop.wall() + 1h), 30s));
 }
 
+// Slurm's reason goes to and fro each second: that costs ever fewer writes, and what stays is told.
+TEST_F(WaitingNotesTest, AReasonThatFlipsIsToldEverMoreSeldom) {
+  PodPtr seen = pod("p", loop.wall() - 1h);
+  std::string last;
+  for (int second = 0; second < 3600; ++second) {
+    last = second % 2 == 0 ? "Priority" : "Resources";
+    bascule::testing::run(loop, notes.tell({last, "it waits for " + last, {}, {seen}}, {}));
+    seen = kube::decode_pod(json::dump(*api.get(r::kPods, seen->meta.key)), interner);
+    loop.advance(1s);
+  }
+  EXPECT_LE(api.calls("patch", "pods/status"), 20u);
+  last = "QOSMaxJobsPerUserLimit";
+  const Waiting stays{last, "it waits for " + last, {}, {seen}};
+  const auto left = notes.untold_for({stays});
+  ASSERT_TRUE(left && *left <= 5min);
+  loop.advance(*left);
+  bascule::testing::run(loop, notes.tell(stays, {}));
+  seen = kube::decode_pod(json::dump(*api.get(r::kPods, seen->meta.key)), interner);
+  EXPECT_EQ(seen->scheduled.reason, last);
+  loop.advance(1h);
+  EXPECT_FALSE(notes.untold_for({{"Priority", "again", {}, {seen}}})) << "long after, at once";
+}
+
 }  // namespace
 }  // namespace bascule::bridge

@@ -170,6 +170,7 @@ std::vector<ApiResource> builtin_resources() {
       builtin("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", true, "sd", {"pvc"}),
       builtin("storage.k8s.io", "v1", "storageclasses", "StorageClass", false, "", {"sc"}),
       builtin("storage.k8s.io", "v1", "csinodes", "CSINode", false, ""),
+      builtin("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", false, "s"),
       builtin("", "v1", "endpoints", "Endpoints", true, "", {"ep"}),
       builtin("", "v1", "limitranges", "LimitRange", true, "", {"limits"}),
       builtin("", "v1", "resourcequotas", "ResourceQuota", true, "sd", {"quota"}),
