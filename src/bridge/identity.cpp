@@ -45,7 +45,7 @@ std::string_view value_of(const AnnotationViews& annotations, std::string_view s
   return {};
 }
 
-// "a,b" of reservations, "matlab:2,ansys@db:1" of licenses (';' and '|' between them too): the names.
+// "a,b" of partitions and reservations, "matlab:2,ansys@db:1" of licenses (';' and '|' between them too): the names.
 std::vector<std::string_view> names_in(std::string_view value) {
   std::vector<std::string_view> names;
   while (!value.empty()) {
@@ -65,7 +65,8 @@ std::string_view not_listed(const Field& field, const std::vector<std::string>& 
   const auto listed = [&allowed](std::string_view name) {
     return std::ranges::any_of(allowed, [name](const std::string& one) { return one == "*" || one == name; });
   };
-  if (field.value != nullptr) return listed(asked) ? std::string_view{} : asked;
+  const bool one_name = field.value != nullptr && field.value != &Job::partition;
+  if (one_name) return listed(asked) ? std::string_view{} : asked;
   for (const std::string_view name : names_in(asked)) {
     if (!listed(name)) return name;
   }

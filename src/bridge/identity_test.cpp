@@ -56,6 +56,15 @@ TEST(Identity, WhatIsNotListedIsRefusedInOneSentenceEach) {
   EXPECT_THAT(apply("team-7", asked, job), ElementsAre(HasSubstr("group-id"), HasSubstr("partition")));
 }
 
+// Slurm takes the first of several partitions that can start the job.
+TEST(Identity, EachPartitionOfAListMustBeAllowed) {
+  const std::vector<IdentityRule> rules{{.namespaces = {"ns"}, .partitions = {"gpu", "debug"}}};
+  slurm::JobDescription job;
+  EXPECT_THAT(apply("ns", {{"slurmjob.slinky.slurm.net/partition", "debug,gpu"}}, job, rules), IsEmpty());
+  EXPECT_THAT(apply("ns", {{"slurmjob.slinky.slurm.net/partition", "gpu,big"}}, job, rules),
+              ElementsAre(HasSubstr("namespace ns may not be \"big\" in Slurm; allowed: gpu, debug")));
+}
+
 // Slurm would grant a priority to whomever the bridge submits as; a reservation too.
 TEST(Identity, WhatIsPrivilegedMustBeAllowed) {
   const std::vector<IdentityRule> rules{

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 
 #include "bridge/node_facts.hpp"
 #include "slurm/hostlist.hpp"
@@ -154,6 +155,9 @@ NodeTable::Class& NodeTable::class_for(const std::vector<PodPtr>& pods, const st
   const auto [it, fresh] = classes_.try_emplace(std::move(key));
   if (fresh) {
     it->second.partition = partition;
+    for (const auto name : std::views::split(partition, ',')) {
+      if (!name.empty()) it->second.partitions.emplace_back(name.begin(), name.end());
+    }
     for (const auto& [text, pod] : kinds) it->second.constraints.push_back(constraints_for(*pod));
   }
   return it->second;
@@ -163,7 +167,9 @@ bool NodeTable::judge(Class& kind, std::uint32_t number) const {
   std::uint16_t verdict = kOutside;
   const auto slurm_node = slurm_.find(names_[number]);
   const auto in_partition = [&](const slurm::Node& node) {
-    return kind.partition.empty() || std::ranges::find(node.partitions, kind.partition) != node.partitions.end();
+    return kind.partitions.empty() || std::ranges::any_of(kind.partitions, [&](const std::string& one) {
+             return std::ranges::find(node.partitions, one) != node.partitions.end();
+           });
   };
   if (slurm_node != slurm_.end() && in_partition(*slurm_node->second)) {
     const auto node = nodes_.find(names_[number]);

@@ -51,7 +51,8 @@ class NodeTable final : public NodeView {
   // Pods that may use the same nodes, and what was found of each node.
   struct Class {
     std::vector<PodConstraints> constraints;
-    std::string partition;
+    std::string partition;                // as the job asks for it
+    std::vector<std::string> partitions;  // of which Slurm takes any; empty: all
     std::uint64_t generation = 0;
     std::vector<std::uint16_t> verdicts;  // by number of the node: kOutside, kUsable, else kRefused + index in reasons
     std::vector<Reason> reasons;          // why nodes are refused, and how many are; 0: a free place

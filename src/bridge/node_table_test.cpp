@@ -60,6 +60,15 @@ TEST_F(NodeTableTest, NodesOfOtherPartitionsAreNobodysBusiness) {
   EXPECT_EQ(table.candidates({pod()}, "").usable, 2u) << "no partition named: Slurm's default, not known here";
 }
 
+TEST_F(NodeTableTest, AnyOfSeveralPartitionsWillDo) {
+  for (const char* name : {"n1", "n2", "n3"}) table.on_node(nullptr, make(name));
+  table.on_slurm_node(nullptr, make_slurm("n1", {"gpu"}));
+  table.on_slurm_node(nullptr, make_slurm("n2", {"debug", "other"}));
+  table.on_slurm_node(nullptr, make_slurm("n3", {"other"}));
+  EXPECT_EQ(table.candidates({pod()}, "gpu,debug").usable, 2u);
+  EXPECT_EQ(table.candidates({pod()}, "gpu").usable, 1u);
+}
+
 TEST_F(NodeTableTest, SlurmNodesOutsideKubernetesAreExcluded) {
   add("n1");
   table.on_slurm_node(nullptr, make_slurm("hpc1"));

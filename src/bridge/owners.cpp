@@ -186,6 +186,13 @@ std::optional<Root> Owners::recall(const Uid& key) const {
   return known->second.root;
 }
 
+bool Owners::forget_older(const Uid& group) {
+  const auto known = remembered_.find(group);
+  if (known == remembered_.end() || client_.loop().now() - known->second.at < std::chrono::seconds(1)) return false;
+  remembered_.erase(known);
+  return true;
+}
+
 Root Owners::remember(const Uid& key, Root root) {
   if (remembered_.size() >= kMaxRemembered) remembered_.clear();
   remembered_.insert_or_assign(key, Remembered{root, client_.loop().now()});

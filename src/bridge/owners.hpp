@@ -23,6 +23,10 @@ class Owners final {
   // The root, or why it is not known yet.
   using Found = std::variant<Root, std::string>;
   Task<Found> root_of(PodPtr pod, std::stop_token stop);
+  // A group goes by its name, and another one may have come under it. True: what is remembered of it was older than a
+  // second and is forgotten, so the next root_of reads it anew.
+  bool forget_older(const Uid& group);
+  void forget(const Uid& group) { remembered_.erase(group); }
 
  private:
   struct Remembered {

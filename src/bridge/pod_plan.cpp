@@ -45,6 +45,7 @@ class PodPlanner final {
     const auto gone = [this](const auto& one) {
       return std::ranges::none_of(view_.pods, [&](const PodPtr& pod) { return pod->meta.uid == one.first; });
     };
+    std::erase_if(memory_.unknown, gone);
     std::erase_if(memory_.unheard_of, gone);
     std::erase_if(memory_.told, gone);
     for (const PodPtr& pod : view_.pods) check_release(pod);
@@ -230,12 +231,16 @@ class PodPlanner final {
     const JobId id = label_of(*pod);
     const auto it = view_.labelled.find(id);
     const bool unknown = id && (it == view_.labelled.end() || it->second.knowledge == slurm::Knowledge::kUnknown);
-    const bool long_gone = pod->deleting() && view_.wall - *pod->meta.deleted > kUnknownHolds;
     // A job that is ours by record is cancelled first. One that is not known is waited for, but not for ever: should it
     // come back, its record still says whose it is, and it is cancelled then.
-    if (unknown && !long_gone) {
-      plan_.asks.push_back(id);
-      return wake_at(now_ + 5s);
+    if (unknown) {
+      const TimePoint since = memory_.unknown.try_emplace(pod->meta.uid, now_).first->second;
+      if (!pod->deleting() || now_ - since < kUnknownHolds) {
+        plan_.asks.push_back(id);
+        return wake_at(now_ + 5s);
+      }
+    } else {
+      memory_.unknown.erase(pod->meta.uid);
     }
     plan_.releases.push_back(pod);
   }

@@ -34,9 +34,12 @@ inline constexpr Duration kUnheardOf = std::chrono::minutes(2);
 struct PodSyncMemory {
   std::map<JobId, TimePoint> without_pods;  // jobs that may be needed yet, since when nobody does
   std::map<Uid, TimePoint> released;        // pods whose finalizer was removed; the watch has yet to say so
+  std::map<Uid, TimePoint> unknown;         // pods that are over or gone and whose job is not known, since when
   std::map<Uid, TimePoint> unheard_of;      // bound pods whose job is above all that Slurm lists, since when
   std::map<Uid, std::string> told;          // pods whose condition SlurmJobKnown is false, with its message
-  bool empty() const noexcept { return without_pods.empty() && released.empty() && unheard_of.empty() && told.empty(); }
+  bool empty() const noexcept {
+    return without_pods.empty() && released.empty() && unknown.empty() && unheard_of.empty() && told.empty();
+  }
 };
 
 struct PodSyncView {
@@ -48,9 +51,8 @@ struct PodSyncView {
     std::shared_ptr<const slurm::Job> job;
   };
   std::map<JobId, Labelled> labelled;
-  JobId highest;        // the highest job id Slurm lists now
-  bool synced = false;  // job table in
-  WallTime wall{};
+  JobId highest;                             // the highest job id Slurm lists now
+  bool synced = false;                       // job table in
   std::optional<WallTime> restarted = {};    // slurmctld is known not to have been running, unchanged, since then
   std::vector<ClaimPtr> device_claims = {};  // ours, of these pods
 };

@@ -99,7 +99,6 @@ struct PodSync::Impl {
   PodSyncView view_of(const Uid& unit) const {
     PodSyncView view{unit, index.pods(unit),       index.jobs(unit, parts.mirror),
                      {},   parts.mirror.highest(), parts.mirror.synced()};
-    view.wall = loop.wall();
     view.restarted = restarted;
     for (const PodPtr& pod : view.pods) {
       if (parts.devices != nullptr) {

@@ -99,6 +99,7 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
     memory.erase(unit);  // what is left of its jobs is the pod sync's
     wait_for_nodes.erase(unit);
     group_status.forget(unit);
+    owners.forget(unit);
     co_return runtime::Result{};
   }
   const auto first = std::ranges::find_if(view.pods, [](const PodPtr& pod) { return wants_node(*pod); });
@@ -122,6 +123,10 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
   table.volumes().set_known(volumes.synced());
   UnitMemory& mind = memory[unit];
   const UnitPlan plan = plan_unit(options.config, self, view, slurm_view(), table, mind, loop.now(), loop.wall());
+  if (plan.submit && view.root->gang && owners.forget_older(unit)) {
+    controller->add_first(unit.str());
+    co_return runtime::Result{};
+  }
   if (plan.waits_for_nodes) wait_for_nodes.insert(unit);
   co_await act(plan, unit, stop);
   for (const Waiting& waiting : plan.waiting) co_await notes.tell(waiting, stop);

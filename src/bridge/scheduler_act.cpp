@@ -97,6 +97,7 @@ Task<> Scheduler::Impl::submit(slurm::JobDescription description, Uid unit, std:
   controller->add_first(unit.str());
   if (!job.id) co_return;
   memory[unit].failures = 0;
+  memory[unit].submitted = loop.now();
   counters.accepted.add();
   log::info("job submitted", {{"job", job.id}, {"unit", unit.str()}});
   job.states.base = slurm::JobState::kPending;

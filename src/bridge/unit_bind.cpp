@@ -208,6 +208,7 @@ void UnitPlanner::misfit(const HeldJob& held, const Seats& seats) {
   wake_at(now_ + 1s);
   if (now_ >= patience) {
     memory_.misfit_since.reset();
+    for (const std::string& host : seats.refused) memory_.refused[host] = now_ + kRefusedFor;
     if (held.bound == 0) {
       plan_.cancels.push_back({job.id, problem});
     } else {

@@ -21,6 +21,8 @@ UnitPlan UnitPlanner::run() {
     wait(waiting, "SlurmUnknown", slurm_.why.empty() ? "waiting for the first job table from Slurm" : slurm_.why);
     return std::move(plan_);
   }
+  if (unit_.labelled != slurm::Knowledge::kUnknown) memory_.unlisted_since.reset();
+  std::erase_if(memory_.refused, [this](const auto& host) { return host.second <= now_; });
   std::erase_if(memory_.given_up, [this](const auto& host) {
     return std::ranges::none_of(unit_.jobs, [&](const JobView& view) { return view.job->id == host.first; });
   });

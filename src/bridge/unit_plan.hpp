@@ -45,6 +45,10 @@ inline constexpr Duration kMisfitPatience = std::chrono::seconds(30);
 inline constexpr Duration kVolumePatience = std::chrono::minutes(10);
 inline constexpr Duration kEndPatience = std::chrono::minutes(10);
 inline constexpr Duration kLookAgain = std::chrono::minutes(2);
+// How long a waiting pod's label may name a job that is above all that Slurm lists before it counts as none.
+inline constexpr Duration kUnlistedSettles = std::chrono::seconds(60);
+// How long Slurm is asked not to use a host again that Kubernetes has refused, while there are others.
+inline constexpr Duration kRefusedFor = std::chrono::minutes(10);
 
 struct JobView {
   std::shared_ptr<const slurm::Job> job;
@@ -120,10 +124,13 @@ struct UnitMemory {
   std::optional<TimePoint> doubt;       // a submit ended at this time without a clear answer
   std::optional<TimePoint> hold_until;  // after a refusal or error
   std::string hold_why;
-  std::uint32_t failures = 0;  // in a row
+  std::uint32_t failures = 0;          // in a row
+  std::optional<TimePoint> submitted;  // the last job that Slurm took
   std::optional<TimePoint> misfit_since, volumes_since;
   std::map<std::pair<JobId, std::uint32_t>, TimePoint> running;  // jobs, with their restarts: when first seen RUNNING
   std::map<JobId, TimePoint> ended;                              // jobs that are over: when first seen so
+  std::optional<TimePoint> unlisted_since;                       // labels name a job that may or may not be
+  std::map<std::string, TimePoint> refused;                      // hosts jobs were given back for, and until when
   std::set<std::pair<JobId, std::string>> given_up;              // hosts of running jobs that Kubernetes kept refusing
   std::map<Uid, JobId> marked;                                   // label and finalizer written, maybe not seen back yet
   std::map<Uid, NodeName> binding;                               // bind under way or done, not seen back yet

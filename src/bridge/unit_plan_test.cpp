@@ -115,6 +115,37 @@ TEST_F(UnitPlanTest, AnEndInTheFutureDelaysNoLongerThanAnother) {
   EXPECT_TRUE(plan().submit);
 }
 
+// Slurm's clock is an hour behind ours: jobs that end at once are not submitted without a pause.
+TEST_F(UnitPlanTest, AnEndInThePastKeepsThePauseAfterASubmit) {
+  add_job(1, slurm::JobState::kFailed);
+  auto job = std::make_shared<slurm::Job>(*view.jobs.front().job);
+  job->end_time = epoch_seconds(wall - 1h);
+  view.jobs.front().job = job;
+  memory.submitted = now;
+  now += 1s;
+  const UnitPlan early = plan();
+  EXPECT_FALSE(early.submit);
+  EXPECT_EQ(early.wake, now + 1s);
+  now += 1s;
+  EXPECT_TRUE(plan().submit);
+}
+
+// The job ended while no scheduler ran, and Slurm lists none that is younger.
+TEST_F(UnitPlanTest, AJobThatNoTableListsForAMinuteIsNotWaitedFor) {
+  mark(1005);
+  view.labelled = slurm::Knowledge::kUnknown;
+  EXPECT_FALSE(plan().submit || plan().look_soon);
+  now += kUnlistedSettles;
+  const UnitPlan asks = plan();
+  EXPECT_TRUE(!asks.submit && asks.look_soon) << "a table of now is needed";
+  slurm.full_as_of = now;
+  EXPECT_TRUE(plan().submit);
+  view.labelled = slurm::Knowledge::kGone;
+  plan();
+  view.labelled = slurm::Knowledge::kUnknown;
+  EXPECT_FALSE(plan().submit) << "another time it is another minute";
+}
+
 // W10: a submit whose answer was lost is looked for before another is made.
 TEST_F(UnitPlanTest, LostSubmitIsNotRepeatedUntilATableLacksIt) {
   memory.doubt = now;
@@ -292,6 +323,21 @@ TEST_F(UnitPlanTest, MisfitIsGivenBack) {
   view.jobs[0].confirmed_at = now;
   p = plan();
   ASSERT_EQ(p.cancels.size(), 1u);
+  EXPECT_TRUE(memory.refused.contains("bad"));
+}
+
+// Slurm does not know why the job was given back: it would choose the same node again, for ever.
+TEST_F(UnitPlanTest, AHostThatWasRefusedIsLeftOutWhileThereAreOthers) {
+  add_node("bad", {{interner("team"), interner("a"), interner("NoSchedule")}});
+  for (const char* host : {"bad", "n1", "n2"}) memory.refused[host] = now + kRefusedFor;
+  EXPECT_EQ(plan().submit.value().excluded_nodes, std::vector<std::string>{"bad"}) << "there is no other";
+  memory.refused.erase("n2");
+  UnitPlan p = plan();
+  ASSERT_TRUE(p.submit && p.submit->excluded_nodes);
+  EXPECT_EQ(*p.submit->excluded_nodes, std::vector<std::string>{"bad,n1"});
+  now += kRefusedFor;
+  p = plan();
+  EXPECT_EQ(p.submit.value().excluded_nodes, std::vector<std::string>{"bad"});
 }
 
 TEST_F(UnitPlanTest, AFullNodeIsNotBoundTo) {

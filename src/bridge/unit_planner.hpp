@@ -56,12 +56,14 @@ class UnitPlanner final {
   void without_job(const std::vector<PodPtr>& pods);
   bool inherit(const std::vector<PodPtr>& pods);
   bool doubt_settled(const std::vector<PodPtr>& pods);
+  bool unlisted_settled(const std::vector<PodPtr>& pods);
   bool gang_allows(const std::vector<PodPtr>& pods, std::size_t members);
   std::string group_name() const { return unit_.root->kind + " " + unit_.root->key.str(); }
   std::string too_few(std::size_t members) const {
     return std::to_string(members) + " of the " + std::to_string(minimum()) + " pods that must start together";
   }
   bool ended_lately(const std::vector<PodPtr>& pods);
+  std::vector<std::string> refused_besides(const std::string& excluded) const;
   std::expected<Wanted, Waiting> describe(std::vector<PodPtr> pods, std::size_t elsewhere);
 
   // unit_bind.cpp

@@ -1,6 +1,9 @@
+#include <algorithm>
+
 #include "bridge/names.hpp"
 #include "bridge/unit_planner.hpp"
 #include "slurm/encode.hpp"
+#include "slurm/hostlist.hpp"
 
 namespace bascule::bridge {
 
@@ -11,11 +14,7 @@ void UnitPlanner::without_job(const std::vector<PodPtr>& pods) {
   if (memory_.doubt && !doubt_settled(pods)) return;
   if (!slurm_.reachable || !slurm_.nodes_synced) wake_at(now_ + 1s);
   if (!slurm_.reachable) return wait(pods, "SlurmUnreachable", "Slurm does not answer: " + slurm_.why);
-  if (unit_.labelled == slurm::Knowledge::kUnknown) {
-    wake_at(now_ + 5s);
-    plan_.look_soon = true;
-    return wait(pods, "SlurmUnknown", "the state of the Slurm job named by the pod's label is not known yet");
-  }
+  if (unit_.labelled == slurm::Knowledge::kUnknown && !unlisted_settled(pods)) return;
   if (unit_.labelled == slurm::Knowledge::kPresent) {
     wake_at(now_ + 30s);
     return wait(pods, "ForeignJob",
@@ -75,6 +74,19 @@ bool UnitPlanner::doubt_settled(const std::vector<PodPtr>& pods) {
   return false;
 }
 
+// True when the job that a label names may be taken for gone. It can have gone while nobody looked, and Slurm need not
+// list a younger one for a long time. Nothing is at stake: should it be there after all, its record names the pods, and
+// one of the two jobs is cancelled.
+bool UnitPlanner::unlisted_settled(const std::vector<PodPtr>& pods) {
+  if (!memory_.unlisted_since) memory_.unlisted_since = now_;
+  const TimePoint sure = *memory_.unlisted_since + kUnlistedSettles;
+  if (slurm_.full_as_of >= sure) return true;
+  plan_.look_soon = now_ >= sure;
+  wake_at(std::max(sure, now_ + 1s));
+  wait(pods, "SlurmUnknown", "the state of the Slurm job named by the pod's label is not known yet");
+  return false;
+}
+
 bool UnitPlanner::gang_allows(const std::vector<PodPtr>& pods, std::size_t members) {
   if (!unit_.root->gang) return true;
   if (!unit_.root->gang->closed.empty()) {
@@ -102,13 +114,26 @@ bool UnitPlanner::ended_lately(const std::vector<PodPtr>& pods) {
   const WallTime ready = WallTime(std::chrono::seconds(last->end_time)) + pause;
   // An end in the far future (clocks that differ) must not hold the pod any longer.
   const TimePoint seen = memory_.ended.try_emplace(last->id, now_).first->second;
-  const Duration left = std::min<Duration>(ready - wall_, seen + pause - now_);
+  Duration left = std::min<Duration>(ready - wall_, seen + pause - now_);
+  // Nor may one in the past let jobs that end at once follow each other without a pause.
+  if (memory_.submitted) left = std::max<Duration>(left, *memory_.submitted + pause - now_);
   if (left <= Duration::zero()) return false;
   wake_at(now_ + left);
   wait(pods, "SlurmJobEnded",
        "Slurm job " + last->id.str() + " ended (" + slurm::print(last->states) +
            ") before the pod could run; a new one will be submitted");
   return true;
+}
+
+// Slurm does not know why an earlier job was given back, and would choose the same hosts again.
+std::vector<std::string> UnitPlanner::refused_besides(const std::string& excluded) const {
+  std::vector<std::string> out;
+  if (memory_.refused.empty()) return out;
+  const auto known = slurm::expand_hostlist(excluded);
+  for (const auto& [host, until] : memory_.refused) {
+    if (!known || std::ranges::find(*known, host) == known->end()) out.push_back(host);
+  }
+  return out;
 }
 
 // One job for `pods`, with node lists and record, or why there is none. `elsewhere`: members of the gang that have
@@ -143,7 +168,11 @@ std::expected<UnitPlanner::Wanted, Waiting> UnitPlanner::describe(std::vector<Po
   if (needed < pods.size()) {
     description->nodes = {static_cast<std::uint32_t>(needed), static_cast<std::uint32_t>(pods.size())};
   }
-  if (!candidates.excluded.empty()) description->excluded_nodes = std::vector{candidates.excluded};
+  std::string excluded = candidates.excluded;
+  if (const auto refused = refused_besides(excluded); candidates.usable >= (packed ? 1 : needed) + refused.size()) {
+    for (const std::string& host : refused) excluded += (excluded.empty() ? "" : ",") + host;
+  }
+  if (!excluded.empty()) description->excluded_nodes = std::vector{std::move(excluded)};
   JobRecord record{self_.bridge, self_.cluster, unit_.uid, fingerprint(slurm::encode_update(*description)), {},
                    {},           false};
   for (const PodPtr& pod : pods) {
