@@ -63,11 +63,12 @@ TEST(Stall, AGroupMadeAnewIsReadAnew) {
   ASSERT_EQ(w.live_jobs(), 2u);
   w.api.remove(kPodGroups, {"slurm-bridge", "g"});
   w.add_group("g", 2);
-  add_pod(w, "second", in_group);  // joins before the first is gone
+  json::Value gated = testing::make_pod(
+      {.name = "gated", .ns = "slurm-bridge", .scheduler = "slurm-bridge-scheduler", .labels = in_group});
+  json::at_or_create(gated, {"spec", "schedulingGates"}) = json::Array{json::Object{{"name", "later"}}};
+  w.api.create(r::kPods, std::move(gated));  // one of the group is there all the time
   w.api.remove(r::kPods, {"slurm-bridge", "first"});
   w.loop.advance(5s);
-  w.api.remove(r::kPods, {"slurm-bridge", "second"});
-  w.loop.advance(2s);
   add_pod(w, "third", in_group);
   w.loop.advance(15s);
   EXPECT_EQ(w.live_jobs(), 1u);
