@@ -126,11 +126,19 @@ Process::Process(const ServeOptions& options, std::string name)
 
 Process::~Process() = default;
 
+std::string Process::user_agent() const {
+  return "bascule-" + name_ + "/" BASCULE_VERSION;
+}
+
+kube::Config Process::kube_config() const {
+  return kube::load_config({options_.kubeconfig, {}});
+}
+
 kube::Client& Process::kube() {
   if (!connection_) {
     kube::ClientOptions client;
-    client.user_agent = "bascule-" + name_ + "/" BASCULE_VERSION;
-    kube::Config config = kube::load_config({options_.kubeconfig, {}});
+    client.user_agent = user_agent();
+    kube::Config config = kube_config();
     client.report = runtime::client_metrics(metrics_, config.http.url.host + ":" + config.http.url.port);
     connection_ = std::make_unique<kube::Connection>(loop_, std::move(config), std::move(client));
     ns_ = environment("POD_NAMESPACE", connection_->default_namespace());
@@ -207,8 +215,12 @@ void Process::add_lease(runtime::Manager& parts, const std::string& lease) {
     status_ = 1;
     parts.end();
   };
+  // On connections of its own: a renewal must not stand in line behind a thousand bindings.
+  kube::ClientOptions client;
+  client.user_agent = user_agent();
+  lease_connection_ = std::make_unique<kube::Connection>(loop_, kube_config(), std::move(client));
   const auto elector = std::make_shared<kube::LeaderElector>(
-      kube(),
+      lease_connection_->client(),
       kube::LeaseOptions{.key = {options_.lease_namespace.empty() ? ns_ : options_.lease_namespace, lease},
                          .identity = identity},
       changed);

@@ -47,6 +47,8 @@ class Process final {
               std::function<Task<>(std::stop_token)> work);
   void add_server(runtime::Manager& parts, std::string name, std::optional<net::ServerOptions> address,
                   net::Handler handler);
+  std::string user_agent() const;
+  kube::Config kube_config() const;
   void add_lease(runtime::Manager& parts, const std::string& lease);
 
   ServeOptions options_;
@@ -56,7 +58,7 @@ class Process final {
   net::IoLoop loop_;
   runtime::Metrics metrics_;
   std::shared_ptr<void> process_metrics_;
-  std::unique_ptr<kube::Connection> connection_;
+  std::unique_ptr<kube::Connection> connection_, lease_connection_;
   std::unique_ptr<SlurmConnection> slurm_;
   std::stop_source stop_;
   int status_ = 0;

@@ -7,6 +7,13 @@ namespace bascule::app {
 
 using namespace std::chrono_literals;
 
+namespace {
+
+// How long kube-proxy may still lead the API server here after the pod was told to stop.
+constexpr Duration kStillServes = 4s;
+
+}  // namespace
+
 net::ServerOptions webhook_address(const std::string& address, const std::string& flag, const std::string& directory) {
   auto options = parse_address(address, flag);
   if (!options) throw UsageError(flag + ": the webhook needs an address");
@@ -22,6 +29,7 @@ Task<> serve_webhook(net::IoLoop& loop, net::ServerOptions address, net::Handler
   while (co_await sleep_for(loop, 24h, stop)) {
   }
   serving = false;
+  co_await sleep_for(loop, kStillServes, {});
   co_await server->drain(loop.now() + 10s);
 }
 

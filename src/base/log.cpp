@@ -13,6 +13,7 @@
 #include "base/check.hpp"
 #include "base/duration.hpp"
 #include "base/time.hpp"
+#include "base/utf8.hpp"
 
 namespace bascule::log {
 
@@ -38,26 +39,6 @@ struct Shared {
 Shared& shared() {
   static Shared* const instance = new Shared;
   return *instance;
-}
-
-// Length of the well-formed UTF-8 sequence at the start of `text`; 0 when there is none (RFC 3629).
-std::size_t utf8_length(std::string_view text) noexcept {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const auto tail = [&](std::size_t i) { return i < text.size() && (byte(i) & 0xC0) == 0x80; };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xC2 && lead <= 0xDF) return tail(1) ? 2 : 0;
-  if (lead >= 0xE0 && lead <= 0xEF) {
-    if (!tail(1) || !tail(2)) return 0;
-    if ((lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xED && byte(1) > 0x9F)) return 0;
-    return 3;
-  }
-  if (lead >= 0xF0 && lead <= 0xF4) {
-    if (!tail(1) || !tail(2) || !tail(3)) return 0;
-    if ((lead == 0xF0 && byte(1) < 0x90) || (lead == 0xF4 && byte(1) > 0x8F)) return 0;
-    return 4;
-  }
-  return 0;
 }
 
 void append_escaped(std::string& out, std::string_view text) {

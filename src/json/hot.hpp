@@ -235,6 +235,10 @@ class Parser final {
   bool busy_ = false;
 };
 
+inline bool is_utf8(std::string_view text) noexcept {
+  return simdjson::validate_utf8(text.data(), text.size());
+}
+
 // The parser of this thread.
 inline Parser& parser() {
   thread_local Parser parser;

@@ -15,6 +15,7 @@ constexpr std::size_t kMaxNote = 1024;
 constexpr std::size_t kMaxWord = 128;
 constexpr std::size_t kMaxName = 253 - 17;
 constexpr int kMicro = 6;
+constexpr int kMostDelays = 12;
 
 // At most `most` bytes, never half a character.
 std::string_view cut(std::string_view text, std::size_t most) {
@@ -107,7 +108,7 @@ void EventLog::repeat(SeriesList::iterator series, TimePoint now, WallTime wall)
 
 void EventLog::forget(SeriesList::iterator series) {
   const std::uint64_t id = series->id;
-  if (!series->created && std::erase(queue_, id) > 0) ++dropped_;
+  if (!series->created && (std::erase(queue_, id) > 0 || series->delayed)) ++dropped_;
   if (series->waiting) std::erase_if(patches_, [id](const auto& entry) { return entry.second == id; });
   by_text_.erase(series->text);
   by_id_.erase(id);
@@ -121,6 +122,7 @@ std::optional<EventLog::Write> EventLog::next(TimePoint now) {
   }
   if (patches_.empty() || (!flushing_ && patches_.begin()->first > now)) return std::nullopt;
   const Series& series = *by_id_.at(patches_.begin()->second);
+  if (!series.created) return Write{series.id, series.key, true, series.body};
   json::Object last{{"count", series.count}, {"lastObservedTime", print_rfc3339(series.last_wall, kMicro)}};
   return Write{series.id, series.key, false, json::Object{{"series", std::move(last)}}};
 }
@@ -131,23 +133,30 @@ std::optional<TimePoint> EventLog::due() const {
   return flushing_ ? TimePoint::min() : patches_.begin()->first;
 }
 
-void EventLog::done(std::uint64_t id, Outcome outcome) {
+void EventLog::done(std::uint64_t id, Outcome outcome, TimePoint later) {
   const auto at = by_id_.find(id);
   if (outcome == Outcome::kAgain || at == by_id_.end()) return;
   const SeriesList::iterator series = at->second;
-  if (outcome == Outcome::kDone) {
-    if (!series->created) {
-      series->created = true;
-      series->body = nullptr;
-      std::erase(queue_, id);
-    } else {
-      series->waiting = false;
-      std::erase_if(patches_, [id](const auto& entry) { return entry.second == id; });
-    }
+  if (outcome == Outcome::kLater && ++series->delays >= kMostDelays) outcome = Outcome::kDrop;
+  if (outcome == Outcome::kDrop || outcome == Outcome::kGone) {
+    if (outcome == Outcome::kDrop && series->created) ++dropped_;
+    return forget(series);
+  }
+  // One that is repeated while it is being created is in both.
+  if (!series->created) std::erase(queue_, id);
+  const bool still_to_patch = outcome == Outcome::kDone && !series->created && !series->delayed && series->waiting;
+  if (!still_to_patch) std::erase_if(patches_, [id](const auto& entry) { return entry.second == id; });
+  if (outcome == Outcome::kLater) {
+    series->waiting = true;
+    series->delayed = !series->created;
+    patches_.emplace(later, id);
     return;
   }
-  if (outcome == Outcome::kDrop && series->created) ++dropped_;
-  forget(series);
+  series->waiting = still_to_patch;
+  series->delayed = false;
+  series->delays = 0;
+  series->created = true;
+  series->body = nullptr;
 }
 
 }  // namespace bascule::kube

@@ -63,8 +63,9 @@ class EventLog final {
     kDrop,   // refused for good
     kGone,   // a patch found no event: it is created anew by the next repetition
     kAgain,  // stays first in the queue
+    kLater,  // not before `later`, so that it holds up no others; dropped after twelve of these
   };
-  void done(std::uint64_t id, Outcome outcome);
+  void done(std::uint64_t id, Outcome outcome, TimePoint later = {});
   // Makes all that waits due now: before the end.
   void flush() noexcept { flushing_ = true; }
 
@@ -83,6 +84,8 @@ class EventLog final {
     TimePoint last{};
     bool created = false;
     bool waiting = false;  // in patches_
+    bool delayed = false;  // in patches_ although it is to be created
+    int delays = 0;        // in a row
   };
   using SeriesList = std::list<Series>;  // the most recent first
   struct Object {
@@ -106,7 +109,7 @@ class EventLog final {
   std::map<std::uint64_t, SeriesList::iterator> by_id_;
   std::unordered_map<std::string, Object> objects_;
   std::list<std::uint64_t> queue_;                   // ids of events to create
-  std::multimap<TimePoint, std::uint64_t> patches_;  // ids of series to patch
+  std::multimap<TimePoint, std::uint64_t> patches_;  // ids of series to patch, or to create later than others
   std::uint64_t dropped_ = 0;
   std::uint64_t folded_ = 0;
 };

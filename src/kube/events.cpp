@@ -57,6 +57,10 @@ struct EventRecorder::Impl {
     } catch (const NotServed& error) {
       outcome = EventLog::Outcome::kDrop;
       complain(error);
+    } catch (const ServerError& error) {
+      // An admission webhook that fails for one namespace must not silence the others.
+      outcome = EventLog::Outcome::kLater;
+      complain(error);
     } catch (const std::exception& error) {
       outcome = ++tries < kTries ? EventLog::Outcome::kAgain : EventLog::Outcome::kDrop;
       if (!stop.stop_requested()) complain(error);
@@ -80,8 +84,9 @@ struct EventRecorder::Impl {
       }
       const std::uint64_t id = next->id;
       const EventLog::Outcome outcome = co_await write(std::move(*next));
-      log.done(id, outcome);
-      if (outcome != EventLog::Outcome::kAgain) continue;
+      log.done(id, outcome, loop.now() + kLongestPause);
+      const bool pause = outcome == EventLog::Outcome::kAgain || (ending && outcome == EventLog::Outcome::kLater);
+      if (!pause) continue;
       co_await sleep_for(loop, std::min(kFirstPause * (1 << std::min(tries, 6)), kLongestPause), token);
     }
   }

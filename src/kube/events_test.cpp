@@ -126,6 +126,45 @@ TEST_F(Events, bounds_and_failures) {
   EXPECT_TRUE(small.next(now)->create);
 }
 
+TEST_F(Events, one_that_is_repeated_while_it_is_created_is_patched_then) {
+  record(pod("a"), "x");
+  const auto create = log.next(now);
+  ASSERT_TRUE(create && create->create);
+  record(pod("a"), "x");
+  log.done(create->id, EventLog::Outcome::kDone);
+  const auto patch = take();
+  ASSERT_EQ(patch.size(), 1U);
+  EXPECT_TRUE(!patch[0].create && count(patch[0]) == 2);
+  EXPECT_TRUE(log.empty());
+}
+
+TEST_F(Events, one_that_fails_holds_up_no_other) {
+  record(pod("a"), "fails");
+  record(pod("b"), "goes");
+  const auto first = log.next(now);
+  ASSERT_TRUE(first);
+  log.done(first->id, EventLog::Outcome::kLater, now + 10s);
+  record(pod("a"), "fails");
+  const auto others = take();
+  ASSERT_EQ(others.size(), 1U);
+  EXPECT_EQ(others[0].key.name.substr(0, 2), "b.");
+  EXPECT_EQ(log.due(), now + 10s);
+  now += 10s;
+  const auto again = take();
+  ASSERT_EQ(again.size(), 1U);
+  EXPECT_TRUE(again[0].create && again[0].id == first->id);
+  EXPECT_TRUE(log.empty());
+  record(pod("a"), "never goes");
+  for (int i = 0; i < 12; ++i) {
+    const auto next = log.next(now);
+    ASSERT_TRUE(next) << i;
+    log.done(next->id, EventLog::Outcome::kLater, now + 10s);
+    now += 10s;
+  }
+  EXPECT_TRUE(log.empty() && !log.next(now));
+  EXPECT_EQ(log.dropped(), 1U);
+}
+
 TEST(EventRecorder, writes_in_the_background_and_ends) {
   log::Capture quiet;
   ManualLoop loop;

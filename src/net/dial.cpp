@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include "base/async.hpp"
@@ -68,8 +69,7 @@ Task<std::vector<Address>> resolve(IoLoop& loop, std::string host, std::string p
   const std::string what = "looking up " + host;
   if (running >= kMaxLookups) unreachable(what, "too many lookups are waiting");
   const auto lookup = std::make_shared<Lookup>(loop);
-  ++running;
-  std::thread([host, port, weak = std::weak_ptr(lookup), entry = door(loop)] {
+  const auto look_up = [host, port, weak = std::weak_ptr(lookup), entry = door(loop)] {
     std::vector<Address> addresses;
     // Without AI_ADDRCONFIG, which finds nothing at all where loopback is the only interface.
     std::string error = run_getaddrinfo(host, port, 0, addresses);
@@ -82,7 +82,14 @@ Task<std::vector<Address>> resolve(IoLoop& loop, std::string host, std::string p
       waiting->error = std::move(error);
       waiting->bell.notify();
     });
-  }).detach();
+  };
+  ++running;
+  try {
+    std::thread(look_up).detach();
+  } catch (const std::system_error& error) {
+    --running;
+    unreachable(what, std::string("no thread for it: ") + error.what());
+  }
   while (!lookup->done) {
     const bool news = co_await lookup->bell.wait(stop, deadline);
     if (!news) gave_up(what, stop);

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/utf8.hpp"
 #include "json/error.hpp"
+#include "json/hot.hpp"
 #include "slurm/answer.hpp"
 #include "slurm/decode.hpp"
 #include "slurm/encode.hpp"
@@ -121,6 +123,9 @@ struct Client::Impl {
     return out;
   }
 
+  // slurmrestd was away. What answers next may be of another version, that serves the one in use still and better ones.
+  void may_be_another() { found.reset(); }
+
   void report(const Ask& ask, int http, std::int32_t number, TimePoint begin) const {
     if (options.report) options.report(ask.name.operation, http, number, loop.now() - begin);
   }
@@ -131,16 +136,21 @@ struct Client::Impl {
     std::optional<net::Error> failure;
     Answer answer;
     try {
-      net::CallLimits limits{.deadline = begin + ask.timeout, .stop = stop};
+      net::CallLimits limits{.deadline = begin + ask.timeout, .max_body = options.max_answer, .stop = stop};
       net::Response response = co_await transport.call(request(ask, parser, token), std::move(limits));
       answer = {response.status, std::move(response.body), std::move(parser)};
+      // slurmrestd passes on what users wrote: one byte of a job's name must not hide all other jobs.
+      if (!json::hot::is_utf8(answer.body)) answer.body = with_valid_utf8(answer.body);
     } catch (const net::Error& e) {
       failure = e;
     }
     if (failure) {
+      using Kind = net::Error::Kind;
+      if (failure->kind() == Kind::kUnreachable || failure->kind() == Kind::kBroken) may_be_another();
       report(ask, 0, 0, begin);
       throw_transport(ask.name, *failure);
     }
+    if (answer.status >= 500 && !looks_like_json(answer.body)) may_be_another();  // a proxy's word
     std::int32_t number = 0;
     if (answer.status >= 300) {
       const std::optional<Envelope> envelope = envelope_of(answer.body);

@@ -27,6 +27,7 @@ struct ClientOptions {
   std::string path_prefix;                      // of the base URL, without trailing slash
   Duration timeout = std::chrono::seconds(15);  // of one call
   Duration list_timeout = std::chrono::seconds(60);
+  std::size_t max_answer = std::size_t{1} << 30;  // bytes; a job is 5 to 8 kB, and Slurm lists 10,000 by default
   std::function<void(std::string_view operation, int http, std::int32_t number, Duration took)> report = nullptr;
 };
 
@@ -55,7 +56,8 @@ class Client final {
   Client(Loop& loop, net::Transport& transport, ClientOptions options);
   ~Client();
 
-  // Finds the version on first use and after NotServed answers; v0.0.44 is preferred, then 45, 43, 42, 41.
+  // Finds the version on first use, after NotServed answers and after a call without one; v0.0.44 is preferred, then
+  // 45, 43, 42, 41.
   Task<Versions> versions(std::stop_token stop = {});
   // True when slurmctld answers.
   Task<bool> ping(std::stop_token stop = {});

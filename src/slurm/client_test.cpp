@@ -57,6 +57,42 @@ TEST(SlurmClient, FindsAnotherVersionAfterAnUpgrade) {
   EXPECT_EQ(world.run(world.client->versions()).parser, "v0.0.45");
 }
 
+// The old version is served still.
+TEST(SlurmClient, FindsABetterVersionAfterAnUpgrade) {
+  World world({.versions = {"v0.0.42"}});
+  EXPECT_EQ(world.run(world.client->versions()).parser, "v0.0.42");
+  fault_on(world, "GET", Kind::kRefuseConnection);
+  thrown<Unreachable>([&] { world.run(world.client->job_states()); });
+  world.fake.set_faults(nullptr);
+  world.fake.set_versions({"v0.0.42", "v0.0.44"});
+  EXPECT_THAT(world.run(world.client->job_states()), IsEmpty());
+  EXPECT_TRUE(world.run(world.client->versions()).external_nodes);
+}
+
+// Names are bytes to Slurm; those of one user must not hide the jobs of all.
+TEST(SlurmClient, ANameThatIsNotUtf8HidesNothing) {
+  World world;
+  world.fake.add_nodes(test::kNodes);
+  JobDescription job = small_job();
+  job.name = "jos\xE9";
+  world.fake.submit(job);
+  world.fake.submit(small_job());
+  const JobList list = world.run(world.client->list_jobs());
+  ASSERT_EQ(list.jobs.size(), 2u);
+  EXPECT_EQ(list.jobs.front().name, "jos\xEF\xBF\xBD");
+  EXPECT_TRUE(world.run(world.client->get_job(JobId{1})));
+}
+
+// Ten thousand jobs, as many as Slurm keeps unless it is told otherwise, are some 80 MB.
+TEST(SlurmClient, AListMayBeLong) {
+  World world;
+  world.fake.add_nodes(test::kNodes);
+  JobDescription job = small_job();
+  job.comment = std::string(std::size_t{70} << 20, 'x');
+  world.fake.submit(std::move(job));
+  EXPECT_EQ(world.run(world.client->list_jobs()).jobs.size(), 1u);
+}
+
 TEST(SlurmClient, ForeignAddressIsSaidSo) {
   World world({.versions = {"v0.0.39"}});
   EXPECT_THAT(thrown<Malformed>([&] { world.run(world.client->job_states()); }).what(), HasSubstr("serves none"));

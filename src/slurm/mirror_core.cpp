@@ -262,6 +262,7 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, const std::vector<JobBr
     changed_at_ = now;
     if (!take_state(brief, job, ask, now)) differ.push_back(brief.id);
   }
+  std::erase_if(asked_about_, [&present](const auto& one) { return !present.contains(one.first); });
   want_jobs(differ, now);
   // A live job that is not in the list any more: the full table says more.
   for (const auto& [id, job] : jobs_.records()) {

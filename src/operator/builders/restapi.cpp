@@ -27,7 +27,9 @@ json::Value slurmrestd(const RestApi& api, const Controller& controller) {
       json::Object{
           {"name", kApp.name},
           {"args", accounting ? json::Array{} : json::Array{"-s", "openapi/slurmctld"}},
-          {"env", json::Array{environment("SLURM_JWT", "daemon"),
+          // A table of 10,000 jobs is 50 MB so and 80 MB pretty, and without a bound each thread keeps a gigabyte.
+          {"env", json::Array{environment("SLURM_JWT", "daemon"), environment("SLURMRESTD_JSON", "compact"),
+                              environment("MALLOC_ARENA_MAX", "1"),
                               environment("SLURMRESTD_SECURITY", "disable_unshare_files,disable_unshare_sysv")}},
           {"ports", container_port(kApp.name, names::kSlurmrestdPort)},
           {"startupProbe", patient(tcp_probe(kApp.name))},
