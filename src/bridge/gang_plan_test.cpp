@@ -286,6 +286,70 @@ TEST_F(GangTest, ADeadGangsNodesAreNotReused) {
   EXPECT_TRUE(p.cancels.empty()) << "the pod sync gives it back when the pods are surely over";
 }
 
+// A member is made anew while the job runs and nobody has been bound: it takes the node, instead of a job that would
+// wait for ever beside one that holds what it waits for.
+TEST_F(GangTest, AMemberMadeAnewBeforeTheBindingTakesItsNode) {
+  mark(*add_pod("a"), 7);
+  const auto fresh = add_pod("b2");
+  add_job(7, slurm::JobState::kRunning, {"a", "b"}, "n[1-2]");
+  UnitPlan p = plan();
+  EXPECT_FALSE(p.submit);
+  ASSERT_EQ(p.marks.size(), 1u);
+  EXPECT_EQ(p.marks[0].pod, fresh);
+  mark(*fresh, 7);
+  EXPECT_THAT(bound(plan()), ElementsAre("a@n1", "b2@n2"));
+}
+
+// Each job has its own patience: a sibling that waits in peace prolongs that of none.
+TEST_F(GangTest, ARefusedJobIsGivenBackWhateverItsSiblingsDo) {
+  bind(*add_pod("a"), 6, "n1");
+  mark(*add_pod("b"), 7);
+  mark(*add_pod("c"), 8);
+  add_job(6, slurm::JobState::kRunning, {"a"}, "n1");
+  add_job(7, slurm::JobState::kRunning, {"b"}, "unknown");
+  add_job(8, slurm::JobState::kPending, {"c"});
+  EXPECT_TRUE(plan().cancels.empty());
+  now += kMisfitPatience;
+  const UnitPlan p = plan();
+  ASSERT_EQ(p.cancels.size(), 1u);
+  EXPECT_EQ(p.cancels[0].job, JobId{7});
+}
+
+// One that fits nowhere says so itself; the others and the nodes they may use are followed without it.
+TEST_F(GangTest, WhoCannotJoinAWaitingJobHoldsUpNobody) {
+  mark(*add_pod("a"), 7);
+  mark(*add_pod("b"), 7);
+  const auto huge = add_pod("c");
+  huge->node_selector = {{interner("no"), interner("where")}};
+  add_pod("d");
+  add_job(7, slurm::JobState::kPending, {"a", "b"});
+  const UnitPlan p = plan();
+  ASSERT_TRUE(p.update);
+  EXPECT_THAT(parse_record(*p.update->description.admin_comment)->uids,
+              ElementsAre(Uid("uid-a"), Uid("uid-b"), Uid("uid-d")));
+  const auto told = [&p](const std::string& name) {
+    const auto one = std::ranges::find_if(p.waiting, [&](const Waiting& waiting) {
+      return std::ranges::any_of(waiting.pods, [&](const PodPtr& pod) { return pod->meta.key.name == name; });
+    });
+    return one == p.waiting.end() ? std::string() : one->reason + ": " + one->message;
+  };
+  EXPECT_THAT(told("c"), ::testing::StartsWith("Unschedulable: no node that Slurm may use fits the pod"));
+  EXPECT_THAT(told("d"), ::testing::HasSubstr("Slurm job 7 is PENDING"));
+  EXPECT_FALSE(p.submit);
+}
+
+TEST_F(GangTest, AChangeThatSlurmRefusesIsTold) {
+  for (const char* name : {"a", "b"}) mark(*add_pod(name), 7);
+  add_job(7, slurm::JobState::kPending, {"a"});
+  const UnitPlan first = plan();
+  ASSERT_TRUE(first.update);
+  memory.update_refused = first.update->fingerprint;
+  memory.update_refused_why = "Requested node configuration is not available";
+  const UnitPlan p = plan();
+  EXPECT_FALSE(p.update);
+  EXPECT_THAT(p.waiting.at(0).message, ::testing::HasSubstr("; Slurm refused to change its request: Requested node"));
+}
+
 TEST_F(GangTest, AJobWhoseGangShrankBelowItsMinimumIsGivenBack) {
   mark(*add_pod("a"), 7);
   add_job(7, slurm::JobState::kPending, {"a", "b"});

@@ -134,7 +134,9 @@ Task<> Scheduler::Impl::update(UnitPlan::Update update, Uid unit, std::stop_toke
   if (refused.empty()) co_return;
   // The job stays as it was; another change of the request is tried again.
   memory[unit].update_refused = update.fingerprint;
+  memory[unit].update_refused_why = refused;
   log::warning("job not updated", {{"job", update.job}, {"why", refused}});
+  controller->add(unit.str());
   mirror.poke();
 }
 

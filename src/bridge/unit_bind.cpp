@@ -26,7 +26,7 @@ void UnitPlanner::running(HeldJob& held) {
   const std::size_t members = held.members() + placed(&held);
   if (held.bound == 0 && members < minimum()) found.problem = "its gang has only " + too_few(members);
   if (found.problem.empty()) {
-    memory_.misfit_since.reset();
+    memory_.misfits.erase(job.id);
   } else {
     misfit(held, found);
     if (held.bound == 0) return;  // all or none
@@ -72,17 +72,16 @@ bool UnitPlanner::needs_volumes(const kube::Pod& pod, const kube::Node& node, st
 
 // False: nobody of the job is bound yet.
 bool UnitPlanner::wait_for_volumes(const HeldJob& held, const std::vector<PodPtr>& unready) {
+  const slurm::Job& job = *held.view->job;
   if (unready.empty()) {
-    memory_.volumes_since.reset();
+    memory_.volumes.erase(job.id);
     return true;
   }
-  const slurm::Job& job = *held.view->job;
   plan_.waits_for_nodes = true;
-  if (!memory_.volumes_since) memory_.volumes_since = now_;
-  const TimePoint patience = *memory_.volumes_since + kVolumePatience;
+  const TimePoint patience = memory_.volumes.try_emplace(job.id, now_).first->second + kVolumePatience;
   wake_at(std::min(patience, now_ + 30s));
   if (now_ >= patience && held.bound == 0) {
-    memory_.volumes_since.reset();
+    memory_.volumes.erase(job.id);
     plan_.cancels.push_back({job.id, "the volumes of its pods were not made"});
   }
   wait(unready, "VolumeNotReady", "Slurm job " + job.id.str() + " is RUNNING; the pod's volumes are being made");
@@ -203,11 +202,11 @@ void UnitPlanner::misfit(const HeldJob& held, const Seats& seats) {
   const slurm::Job& job = *held.view->job;
   const std::string& problem = seats.problem;
   plan_.waits_for_nodes = true;
-  if (!memory_.misfit_since) memory_.misfit_since = now_;
-  const TimePoint patience = *memory_.misfit_since + (seats.ending ? kEndPatience : kMisfitPatience);
+  const TimePoint since = memory_.misfits.try_emplace(job.id, now_).first->second;
+  const TimePoint patience = since + (seats.ending ? kEndPatience : kMisfitPatience);
   wake_at(now_ + 1s);
   if (now_ >= patience) {
-    memory_.misfit_since.reset();
+    memory_.misfits.erase(job.id);
     for (const std::string& host : seats.refused) memory_.refused[host] = now_ + kRefusedFor;
     if (held.bound == 0) {
       plan_.cancels.push_back({job.id, problem});

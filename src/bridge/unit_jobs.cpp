@@ -162,10 +162,11 @@ class Assigner final {
     }
   }
 
-  // Hosts that a living gang has free go to those who have no job, then to those whose job still waits.
+  // Hosts that a living gang has free go to those who have no job, then to those whose job still waits. It need not
+  // have been bound yet: a member may be made anew while the others wait for their volumes.
   void refill() {
     for (State& state : states_) {
-      if (state.held.bound == 0) continue;
+      if (state.held.members() == 0) continue;
       take(state, out_.uncovered);
       for (State& other : states_) {
         if (other.held.view->job->states.base == slurm::JobState::kPending) take(state, other.held.pods);

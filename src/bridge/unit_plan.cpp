@@ -23,17 +23,18 @@ UnitPlan UnitPlanner::run() {
   }
   if (unit_.labelled != slurm::Knowledge::kUnknown) memory_.unlisted_since.reset();
   std::erase_if(memory_.refused, [this](const auto& host) { return host.second <= now_; });
-  std::erase_if(memory_.given_up, [this](const auto& host) {
-    return std::ranges::none_of(unit_.jobs, [&](const JobView& view) { return view.job->id == host.first; });
-  });
   std::erase_if(memory_.running, [this](const auto& one) {
     return std::ranges::none_of(unit_.jobs, [&](const JobView& view) {
       return std::pair(view.job->id, view.job->restart_count) == one.first && runs(*view.job);
     });
   });
-  std::erase_if(memory_.ended, [this](const auto& one) {
+  const auto of_no_job = [this](const auto& one) {
     return std::ranges::none_of(unit_.jobs, [&](const JobView& view) { return view.job->id == one.first; });
-  });
+  };
+  std::erase_if(memory_.given_up, of_no_job);
+  std::erase_if(memory_.ended, of_no_job);
+  std::erase_if(memory_.misfits, of_no_job);
+  std::erase_if(memory_.volumes, of_no_job);
   std::erase_if(memory_.layouts, [this](const auto& layout) { return !holds_devices(layout.first); });
   drop_device_claims(waiting);
   jobs_ = assign_pods(unit_, nodes_, memory_);
@@ -88,7 +89,7 @@ void UnitPlanner::with_job(HeldJob& held) {
   for (const PodPtr& pod : held.pods) mark(pod, job.id);
   memory_.failures = 0;
   if (runs(job)) return running(held);
-  memory_.misfit_since.reset();
+  memory_.misfits.erase(job.id);
   wait(held.pods, "SlurmJob" + std::string(slurm::to_string(job.states.base)),
        "Slurm job " + job.id.str() + " is " + slurm::print(job.states));
 }
@@ -108,7 +109,7 @@ bool UnitPlanner::is_marked(const PodPtr& pod, JobId job) const {
 // Pods without a job join one that waits; it follows the nodes and the request, until Slurm starts it.
 void UnitPlanner::pending(HeldJob& held) {
   const JobView& view = *held.view;
-  memory_.misfit_since.reset();
+  memory_.misfits.erase(view.job->id);
   plan_.waits_for_nodes = true;
   for (const PodPtr& pod : held.pods) mark(pod, view.job->id);
   const std::size_t others = placed(&held);
@@ -120,29 +121,58 @@ void UnitPlanner::pending(HeldJob& held) {
     return wait(held.pods, "InsufficientPods", group_name() + " has " + too_few(held.pods.size() + others));
   }
   Waiting waiting = describe_pending(*view.job);
-  if (can_update()) {
-    std::vector<PodPtr> pods = std::move(held.pods);
-    std::size_t joining = jobs_.uncovered.size();
-    if (view.record.cpus > 0) {
-      const std::size_t wanted = minimum() > others ? minimum() - others : 1;
-      joining = std::min(joining, wanted > pods.size() ? wanted - pods.size() : 0);
-    }
-    const auto last = jobs_.uncovered.begin() + static_cast<std::ptrdiff_t>(joining);
-    std::move(jobs_.uncovered.begin(), last, std::back_inserter(pods));
-    jobs_.uncovered.erase(jobs_.uncovered.begin(), last);
-    sort_by_rank(pods);
-    auto wanted = describe(pods, others);
-    if (wanted && differs(view.record, wanted->record)) {
-      std::string mark = fingerprint(*wanted->description.admin_comment);
-      if (mark != memory_.update_refused) {
-        plan_.update = UnitPlan::Update{view.job->id, std::move(wanted->description), std::move(mark)};
-      }
-    }
-    waiting.pods = std::move(pods);
-  } else {
-    waiting.pods = held.pods;
-  }
+  waiting.pods = std::move(held.pods);
+  if (can_update()) follow(view, waiting, others);
   plan_.waiting.push_back(std::move(waiting));
+}
+
+// What Slurm is asked for follows the pods that wait for the job, with those that can join them.
+void UnitPlanner::follow(const JobView& view, Waiting& waiting, std::size_t others) {
+  std::vector<PodPtr> joining = take_joining(view, waiting.pods.size(), others);
+  const auto with = [&waiting](const std::vector<PodPtr>& more) {
+    std::vector<PodPtr> pods = waiting.pods;
+    std::ranges::copy(more, std::back_inserter(pods));
+    sort_by_rank(pods);
+    return pods;
+  };
+  auto wanted = describe(with(joining), others);
+  if (!wanted && !joining.empty()) {
+    std::erase_if(joining, [&](const PodPtr& pod) {
+      auto alone = describe({pod}, others);
+      if (!alone) plan_.waiting.push_back(std::move(alone.error()));
+      return !alone;
+    });
+    wanted = describe(with(joining), others);
+    if (!wanted && !joining.empty()) {
+      wanted.error().pods = std::exchange(joining, {});
+      plan_.waiting.push_back(std::move(wanted.error()));
+      wanted = describe(waiting.pods, others);
+    }
+  }
+  waiting.pods = with(joining);
+  if (!wanted) {
+    waiting.message += "; its request cannot be changed now: " + wanted.error().message;
+  } else if (differs(view.record, wanted->record)) {
+    std::string mark = fingerprint(*wanted->description.admin_comment);
+    if (mark == memory_.update_refused) {
+      waiting.message += "; Slurm refused to change its request: " + memory_.update_refused_why;
+    } else {
+      plan_.update = UnitPlan::Update{view.job->id, std::move(wanted->description), std::move(mark)};
+    }
+  }
+}
+
+// Of the pods without a job, those that this one could stand for as well: of a packed gang, until its minimum is there.
+std::vector<PodPtr> UnitPlanner::take_joining(const JobView& view, std::size_t held, std::size_t others) {
+  std::size_t count = jobs_.uncovered.size();
+  if (view.record.cpus > 0) {
+    const std::size_t wanted = minimum() > others ? minimum() - others : 1;
+    count = std::min(count, wanted > held ? wanted - held : 0);
+  }
+  const auto last = jobs_.uncovered.begin() + static_cast<std::ptrdiff_t>(count);
+  std::vector<PodPtr> joining(jobs_.uncovered.begin(), last);
+  jobs_.uncovered.erase(jobs_.uncovered.begin(), last);
+  return joining;
 }
 
 UnitPlan plan_unit(const Config& config, const Identity& self, const UnitView& unit, const SlurmView& slurm,

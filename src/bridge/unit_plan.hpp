@@ -124,9 +124,9 @@ struct UnitMemory {
   std::optional<TimePoint> doubt;       // a submit ended at this time without a clear answer
   std::optional<TimePoint> hold_until;  // after a refusal or error
   std::string hold_why;
-  std::uint32_t failures = 0;          // in a row
-  std::optional<TimePoint> submitted;  // the last job that Slurm took
-  std::optional<TimePoint> misfit_since, volumes_since;
+  std::uint32_t failures = 0;                                    // in a row
+  std::optional<TimePoint> submitted;                            // the last job that Slurm took
+  std::map<JobId, TimePoint> misfits, volumes;                   // running jobs that cannot be used yet, since when
   std::map<std::pair<JobId, std::uint32_t>, TimePoint> running;  // jobs, with their restarts: when first seen RUNNING
   std::map<JobId, TimePoint> ended;                              // jobs that are over: when first seen so
   std::optional<TimePoint> unlisted_since;                       // labels name a job that may or may not be
@@ -141,6 +141,7 @@ struct UnitMemory {
   std::optional<TimePoint> layout_asked;  // first, and in vain so far
   std::map<JobId, JobLayout> layouts;     // of running jobs whose pods ask for devices
   std::string update_refused;             // UnitPlan::Update::fingerprint of what Slurm did not accept
+  std::string update_refused_why;
 };
 
 struct Waiting {
