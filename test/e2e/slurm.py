@@ -52,7 +52,7 @@ class Slurm:
                     self.connection = http.client.HTTPConnection(*self.address, timeout=20)
                 self.connection.request(method, f"/slurm/{VERSION}/{path}", text, headers)
                 answer = self.connection.getresponse()
-                data = answer.read().decode()
+                data = answer.read().decode(errors="replace")  # names of jobs are bytes
                 if answer.status >= 300:
                     self.close()
                     raise RestError(answer.status, method, path, data)

@@ -53,10 +53,10 @@ def test_a_job_of_one_pod_runs_through_slurm(bascule, kube, slurm):
     eventually(lambda: not kube.pod_of("one").metadata.finalizers or FINALIZER not in kube.pod_of("one").metadata.finalizers, "the finalizer is gone")
 
 
-def test_native_arrays_and_heterogeneous_jobs_do_not_disturb(bascule, kube, slurm):
-    """Slurm names their parts in another way than it names other jobs."""
+def test_odd_native_jobs_do_not_disturb(bascule, kube, slurm):
+    """Slurm names the parts of arrays and of heterogeneous jobs in another way than other jobs, and names are any bytes to it."""
     held = [slurm.command("sbatch", "--parsable", "--hold", *more).strip() for more in
-            (["--array=1-3", "--wrap", "true"], ["--wrap", "true", ":", "--wrap", "true"])]
+            (["--array=1-3", "--wrap", "true"], ["--wrap", "true", ":", "--wrap", "true"], [b"--job-name=jos\xe9", "--wrap", "true"])]
     kube.apply(job("beside", "sleep 1"))
     eventually(lambda: kube.succeeded("beside"), "the Job is complete")
     slurm.command("scancel", *held)
