@@ -1,12 +1,18 @@
 """Charts installed, upgraded and removed with helm on a real API server. Nothing runs there: objects are all there is."""
 import json
+import os
+import re
+import shlex
 
 import pytest
+import yaml
 
-from helm import HERE, helm, needs_helm
+from helm import HERE, find, helm, needs_helm, objects
 
 pytestmark = needs_helm
 CHARTS = HERE.parent
+ROOT = HERE.parents[2]
+FIRST_CLUSTER = ROOT / "docs/examples/operator/first-cluster.yaml"
 # Other tests of the session may have applied them without helm.
 CRDS = ("install", "crds", "slurm-operator-crds", "--take-ownership")
 
@@ -74,3 +80,63 @@ def test_certificate_outlives_an_upgrade(cluster, installed):
     assert data(cluster, namespace, "slurm-operator-webhook-ca") == before
     hooks = json.loads(cluster.kubectl("get", "validatingwebhookconfiguration", "slurm-operator-webhook", "-o", "json").stdout)["webhooks"]
     assert {hook["clientConfig"]["caBundle"] for hook in hooks} == {before["ca.crt"]}
+
+
+@pytest.mark.parametrize("other", ["x-slurm-operator-webhook", "slinky-slurm-operator-webhook"])
+def test_a_certificate_for_another_name_is_made_anew(cluster, installed, other):
+    """The API server would refuse it, and with it every change of a Slurm object."""
+    namespace = installed("install", "slinky", "slurm-operator", "--set", "certManager.enabled=false")
+    name = other.removesuffix("-webhook")
+    wrong = {"data": data_of_another_name(name, namespace)}
+    patched = cluster.kubectl("patch", "secret", "slurm-operator-webhook-ca", "-n", namespace, "--type=merge", "-p", json.dumps(wrong))
+    assert patched.returncode == 0, patched.stderr
+    installed("upgrade", "slinky", "slurm-operator", "--set", "certManager.enabled=false")
+    after = data(cluster, namespace, "slurm-operator-webhook-ca")
+    assert after["tls.crt"] != wrong["data"]["tls.crt"]
+    hooks = json.loads(cluster.kubectl("get", "validatingwebhookconfiguration", "slurm-operator-webhook", "-o", "json").stdout)["webhooks"]
+    assert {hook["clientConfig"]["caBundle"] for hook in hooks} == {after["ca.crt"]}
+
+
+def data_of_another_name(name, namespace):
+    text = helm("template", "r", str(CHARTS / "slurm-operator"), "-n", namespace, "--set", f"certManager.enabled=false,nameOverride={name}").stdout
+    return find(text, "Secret", "slurm-operator-webhook-ca")["data"]
+
+
+def installs(page):
+    """The `helm install` commands of a page, as words."""
+    text = (ROOT / page).read_text().replace("\\\n", " ").replace("$REGISTRY", "registry.example/hpc")
+    return [shlex.split(line, comments=True) for line in re.findall(r"^helm install .*$", text, re.M)]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/operator.md"])
+def test_what_a_page_says_to_install_is_what_it_says_to_push(tmp_path, page):
+    """Every image of ours is one that the page pushes, under one tag; no cert-manager is needed; and there is a partition."""
+    pushed = set(re.findall(r"docker://\$REGISTRY/(\S+?)[;\s]", (ROOT / page).read_text()))
+    names = {"slurmctld", "slurmrestd", "slurmdbd", "slurmd", "login"}
+    pushed = {f"registry.example/hpc/{one}:26.05" for one in names} | {f"registry.example/hpc/{one}" for one in pushed if "$" not in one}
+    (tmp_path / "slurm.yaml").write_text(FIRST_CLUSTER.read_text().replace("REGISTRY", "registry.example/hpc"))
+    commands = installs(page)
+    assert {os.path.basename(words[3]) for words in commands} >= {"slurm-operator-crds", "slurm-operator", "slurm"}
+    for words in commands:
+        words[3], words[1] = str(ROOT / words[3]), "template"
+        done = helm(*[str(tmp_path / word) if word == "slurm.yaml" else word for word in words[1:] if word != "--create-namespace"], "--kube-version", "1.34.0")
+        assert done.returncode == 0, done.stderr
+        made = objects(done.stdout)
+        assert not [one for one in made if one["apiVersion"].startswith("cert-manager.io/")], words
+        images = set(re.findall(r'image: "?([^"\s]+)', done.stdout))
+        assert images - pushed <= {"docker.io/library/alpine:3.22"}, words
+        if words[3].endswith("/slurm"):
+            (controller,) = [one for one in made if one["kind"] == "Controller"]
+            assert "PartitionName=all Nodes=ALL Default=YES" in controller["spec"]["extraConf"]
+            assert [one["spec"]["replicas"] for one in made if one["kind"] == "NodeSet"] == [2]
+
+
+def test_the_first_clusters_values_name_every_image_of_ours():
+    def keys(value, at=()):
+        if isinstance(value, dict):
+            for key, one in value.items():
+                yield from keys(one, (*at, key))
+        elif at[-1] == "repository" and ("bascule" in str(value) or "REGISTRY" in str(value)):
+            yield ".".join(at)
+
+    assert sorted(keys(yaml.safe_load(FIRST_CLUSTER.read_text()))) == sorted(keys(yaml.safe_load((CHARTS / "slurm/values.yaml").read_text())))

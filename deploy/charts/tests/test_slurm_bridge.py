@@ -140,6 +140,25 @@ def test_admission_can_be_left_out():
     assert not [o for o in objects(text) if "admission" in o["metadata"]["name"]]
 
 
+def test_names_are_the_originals_whatever_the_release_is_called():
+    for text in (render(), render('fullnameOverride="x"')):
+        assert [one["metadata"]["name"] for one in objects(text) if one["kind"] == "Deployment"] == [
+            "slurm-bridge-admission", "slurm-bridge-controllers", "slurm-bridge-scheduler"]
+        assert find(text, "ConfigMap", "slurm-bridge-config")
+    named = render('nameOverride="n"')
+    assert container(named, "n-controllers") and find(named, "ConfigMap", "slurm-bridge-config")
+
+
+def test_roles_hold_no_more_than_is_called():
+    for text in (render(), render('admission.managedNamespaceSelector={"matchLabels":{"a":"b"}}')):
+        rules = [rule for one in objects(text) if one["kind"] in ("Role", "ClusterRole") for rule in one["rules"]]
+        assert not [rule for rule in rules if "update" in rule["verbs"]], "all is patched"
+        for rule in rules:
+            assert "namespaces" not in rule["resources"] or rule["verbs"] == ["get"], rule
+    (rule,) = [rule for rule in find(render(), "ClusterRole", "slurm-bridge-scheduler")["rules"] if "namespaces" in rule["resources"]]
+    assert rule["resourceNames"] == ["kube-system"], "its UID is the cluster's name"
+
+
 # Values of slurm-bridge 1.3 and its successors, with their defaults. A values file that sets any of them must be understood.
 COMPONENT = {"image.pullPolicy": "IfNotPresent", "image.tag": "", "pdb.enabled": False, "priorityClassName": "", "resources": {}, "nodeSelector": {}, "affinity": {}, "tolerations": []}
 ORIGINAL = {

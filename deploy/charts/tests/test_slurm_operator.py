@@ -184,9 +184,32 @@ def test_parts_can_be_left_out():
     assert [one["metadata"]["name"] for one in kinds(text, "Deployment")] == ["slurm-operator-webhook"]
 
 
-def test_names():
-    assert find(Chart("slurm-operator", release="r").render(), "Deployment", "r-slurm-operator")
-    assert find(render('fullnameOverride="x"', 'namespaceOverride="y"'), "Deployment", "x-webhook")["metadata"]["namespace"] == "y"
+@pytest.mark.parametrize("release,sets,name,full", [
+    ("slurm-operator", (), "slurm-operator", "slurm-operator"), ("slinky", (), "slurm-operator", "slinky-slurm-operator"),
+    ("slinky", ('nameOverride="op"',), "op", "slinky-op"), ("slinky", ('fullnameOverride="x"',), "slurm-operator", "x")])
+def test_objects_are_named_after_the_chart_and_roles_after_the_release(release, sets, name, full):
+    text = Chart("slurm-operator", release=release, namespace="slinky").render(*sets)
+    for kind in ("Deployment", "Service"):
+        assert [one["metadata"]["name"] for one in kinds(text, kind)] == [name, name + "-webhook"]
+    hooks = find(text, "ValidatingWebhookConfiguration", name + "-webhook")["webhooks"]
+    assert {hook["clientConfig"]["service"]["name"] for hook in hooks} == {name + "-webhook"}
+    assert [one["spec"]["dnsNames"] for one in kinds(text, "Certificate") if "dnsNames" in one["spec"]] == [[name + "-webhook", name + "-webhook.slinky.svc"]]
+    assert [one["metadata"]["name"] for one in kinds(text, "ServiceAccount")] == [full, name + "-webhook"]
+    for one in kinds(text, "ClusterRole", "ClusterRoleBinding"):
+        assert one["metadata"]["name"].startswith(full), "two releases have roles of their own"
+    assert find(render('namespaceOverride="y"'), "Deployment", "slurm-operator-webhook")["metadata"]["namespace"] == "y"
+
+
+def test_nothing_may_be_updated_since_all_is_patched():
+    """`*/finalizers` alone: children that block the deletion of their owner need it (OwnerReferencesPermissionEnforcement)."""
+    text = render("operator.metricsSecure=true", "webhook.podsBinding=true")
+    rules = [rule for role in kinds(text, "Role", "ClusterRole") for rule in role["rules"]]
+    for rule in rules:
+        finalizers = [one for one in rule.get("resources", []) if one.endswith("/finalizers")]
+        assert "update" not in rule["verbs"] or rule["resources"] == finalizers, rule
+        assert rule["verbs"] == ["patch"] or not [one for one in rule.get("resources", []) if one.endswith("/status")], rule
+    assert [rule["apiGroups"] for rule in rules if "events" in rule.get("resources", [])] == [["events.k8s.io"]]
+    assert {"apiGroups": ["slinky.slurm.net"], "resources": ["nodesets"], "verbs": ["patch"]} in rules, "their finalizer"
 
 
 @pytest.mark.parametrize("values", [None, "full"])

@@ -1,5 +1,6 @@
+{{/* As in the original chart: fullnameOverride and the release's name have no part in it. */}}
 {{- define "slurm-bridge.name" -}}
-{{- coalesce .Values.fullnameOverride .Values.nameOverride .Chart.Name | trunc 63 | trimSuffix "-" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
 {{- define "slurm-bridge.namespace" -}}
@@ -206,7 +207,7 @@ spec:
           {{- include "slurm-bridge.container" . | nindent 10 }}
       volumes:
         - name: config
-          configMap: {name: {{ include "slurm-bridge.name" .root }}-config}
+          configMap: {name: slurm-bridge-config}
         {{- if .slurm }}
         - name: slurm-jwt
           secret:

@@ -17,23 +17,36 @@
 {{- default .Release.Namespace .Values.namespaceOverride -}}
 {{- end -}}
 
-{{/* Name of a component's objects. Call with (dict "root" $ "component" "operator" or "webhook"). */}}
+{{/* Name of a component's objects, as in the original chart after the chart, whatever the release is called.
+     Call with (dict "root" $ "component" "operator" or "webhook"). */}}
 {{- define "slurm-operator.component" -}}
-{{- if eq .component "operator" -}}
-{{- include "slurm-operator.fullname" .root -}}
-{{- else -}}
-{{- printf "%s-%s" (include "slurm-operator.fullname" .root | trunc 55 | trimSuffix "-") .component -}}
+{{- $name := include "slurm-operator.name" .root -}}
+{{- eq .component "operator" | ternary $name (printf "%s-%s" ($name | trunc 55 | trimSuffix "-") .component) -}}
 {{- end -}}
+
+{{/* Name of a component's roles, the operator's account among them: after the release, so that two may stand side by
+     side. Call as above. */}}
+{{- define "slurm-operator.role" -}}
+{{- $name := include "slurm-operator.fullname" .root -}}
+{{- eq .component "operator" | ternary $name (printf "%s-%s" ($name | trunc 55 | trimSuffix "-") .component) -}}
 {{- end -}}
 
 {{- define "slurm-operator.account" -}}
 {{- $account := (get .root.Values .component).serviceAccount -}}
-{{- $account.name | default (ternary (include "slurm-operator.component" .) "default" $account.create) -}}
+{{- $own := include (eq .component "operator" | ternary "slurm-operator.role" "slurm-operator.component") . -}}
+{{- $account.name | default (ternary $own "default" $account.create) -}}
+{{- end -}}
+
+{{/* "true" when a certificate (a Secret's data, PEM in base64) names the host: its DER has the name as a dNSName, with
+     tag and length before it. Call with (dict "pem" DATA "host" H). */}}
+{{- define "slurm-operator.names" -}}
+{{- $der := regexFind "-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\\s]+" (b64dec .pem) | replace "-----BEGIN CERTIFICATE-----" "" | nospace | b64dec -}}
+{{- $name := lt (len .host) 128 | ternary (printf "\x82%c%s" (len .host) .host) .host -}}
+{{- contains $name $der -}}
 {{- end -}}
 
 {{- define "slurm-operator.selectorLabels" -}}
-{{- $name := include "slurm-operator.name" .root -}}
-app.kubernetes.io/name: {{ eq .component "operator" | ternary $name (printf "%s-%s" ($name | trunc 55 | trimSuffix "-") .component) }}
+app.kubernetes.io/name: {{ include "slurm-operator.component" . }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- end -}}
 
