@@ -245,10 +245,18 @@ def test_short_names_and_columns(api, name, head):
     assert api.kubectl("get", name, "columns").stdout.splitlines()[0].split() == head.split()
 
 
-def test_wide_columns_of_nodes(api):
-    assert api.apply(json.dumps(resource("NodeSet", SMALL["NodeSet"], "wide"))) is None
-    head = api.kubectl("get", "nodeset", "wide", "-o", "wide").stdout.splitlines()[0].split()
-    assert head == "NAME DESIRED REPLICAS UPDATED READY IDLE ALLOCATED DOWN DRAIN AGE".split()
+@pytest.mark.parametrize("kind", sorted(FULL))
+def test_wide_columns_say_why(api, kind):
+    """The message of the condition Ready."""
+    more = "DESIRED REPLICAS UPDATED READY IDLE ALLOCATED DOWN DRAIN" if kind == "NodeSet" else {"LoginSet": "REPLICAS READY", "Token": "USER IAT READY"}.get(kind, "READY")
+    assert api.apply(json.dumps(resource(kind, SMALL[kind], "wide"))) is None
+    head = api.kubectl("get", kind.lower(), "wide", "-o", "wide").stdout.splitlines()[0].split()
+    assert head == f"NAME {more} WHY AGE".split()
+    condition = {"type": "Ready", "status": "False", "reason": "Waiting", "message": "a-job-ends", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    status = {"conditions": [condition], **({"nodeSetHash": "h", "selector": "s"} if kind == "NodeSet" else {"replicas": 1, "selector": "s"} if kind == "LoginSet" else {})}
+    patched = api.kubectl("patch", kind.lower(), "wide", "--subresource=status", "--type=merge", "-p", json.dumps({"status": status}))
+    assert patched.returncode == 0, patched.stderr
+    assert "a-job-ends" in api.kubectl("get", kind.lower(), "wide", "-o", "wide").stdout
 
 
 def test_all_kinds_at_once_and_explained(api):
