@@ -119,6 +119,7 @@ Task<> DriverPass::perform(const Plan& plan, std::stop_token stop) {
   for (const Action& action : plan.actions) {
     if (as<WriteStatus>(action)) continue;
     if (as<CreatePod>(action) || as<DeletePod>(action)) ++pods_made_or_deleted_;
+    if (as<CreateClaim>(action) || as<PatchClaimOwners>(action)) ++claims_changed_;
     Actions& to = is_first(action)              ? first
                   : is_last(action)             ? last
                   : is_claim(action)            ? claims
@@ -259,13 +260,7 @@ void DriverPass::report(const Action& action, const Performed& result) {
   switch (result.outcome) {
     case Outcome::kDone:
       log::info(describe(action), {{"nodeset", key}});
-      if (pods_made_or_deleted_ > kTold) return;
-      if (const auto* made = as<CreatePod>(action)) {
-        event(EventType::kNormal, "SuccessfulCreate", "Create", fmt::format("pod {} created", made->name));
-      } else if (const auto* gone = as<DeletePod>(action)) {
-        event(EventType::kNormal, "SuccessfulDelete", "Delete",
-              fmt::format("pod {} deleted: {}", gone->name, action.why), gone->name);
-      }
+      tell_done(action);
       return;
     case Outcome::kStale:
       again_ = true;
@@ -276,10 +271,30 @@ void DriverPass::report(const Action& action, const Performed& result) {
       failed_ = true;
       log::warning(result.outcome == Outcome::kFailed ? "failed" : "answer lost",
                    {{"nodeset", key}, {"action", describe(action)}, {"why", result.why}});
-      break;
+      tell_failed(action, result.why);
   }
-  const std::string note = fmt::format("{}: {}", describe(action), result.why);
-  if (as<CreatePod>(action) || as<CreateClaim>(action)) {
+}
+
+// Of many pods or claims the events of the plan tell the number.
+void DriverPass::tell_done(const Action& action) const {
+  const bool each_pod = pods_made_or_deleted_ <= kTold, each_claim = claims_changed_ <= kTold;
+  if (const auto* pod = as<CreatePod>(action); pod != nullptr && each_pod) {
+    event(EventType::kNormal, "SuccessfulCreate", "Create", fmt::format("pod {} created", pod->name));
+  } else if (const auto* gone = as<DeletePod>(action); gone != nullptr && each_pod) {
+    event(EventType::kNormal, "SuccessfulDelete", "Delete", fmt::format("pod {} deleted: {}", gone->name, action.why),
+          gone->name);
+  } else if (const auto* claim = as<CreateClaim>(action); claim != nullptr && each_claim) {
+    event(EventType::kNormal, "SuccessfulCreate", "Create", fmt::format("claim {} created", claim->name));
+  } else if (as<PatchClaimOwners>(action) && each_claim) {
+    event(EventType::kNormal, "SuccessfulUpdate", "Update", describe(action));
+  }
+}
+
+void DriverPass::tell_failed(const Action& action, const std::string& why) const {
+  const std::string note = fmt::format("{}: {}", describe(action), why);
+  if (as<SetFinalizer>(action)) {
+    event(EventType::kWarning, "SyncFinalizerFailed", "SyncFinalizer", note);
+  } else if (as<CreatePod>(action) || as<CreateClaim>(action)) {
     event(EventType::kWarning, "FailedCreate", "Create", note);
   } else if (const auto* what = as<DeletePod>(action)) {
     event(EventType::kWarning, "FailedDelete", "Delete", note, what->name);

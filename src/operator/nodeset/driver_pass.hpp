@@ -59,6 +59,8 @@ class DriverPass final {
   Task<> act_in_groups(Actions actions, std::stop_token stop);
   Task<> create_pods(Actions actions, std::stop_token stop);
   void report(const Action& action, const Performed& result);
+  void tell_done(const Action& action) const;
+  void tell_failed(const Action& action, const std::string& why) const;
   std::string subject_of(const Action& action) const;
   // A pod (empty: the NodeSet) and its version that something is decided on.
   struct Ground {
@@ -86,6 +88,7 @@ class DriverPass final {
   bool wrote_slurm_ = false;
   bool held_back_ = false;
   std::size_t pods_made_or_deleted_ = 0;  // by the plan
+  std::size_t claims_changed_ = 0;        // likewise
 };
 
 }  // namespace bascule::op::nodeset

@@ -10,6 +10,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 std::string ready_of(DriverWorld& world, const std::string& name) {
   const auto ready = condition_at(*json::find(world.nodeset_of(name), {"status"}), "Ready");
@@ -137,6 +138,21 @@ TEST(NodeSetDriverTest, ADeletedNodeSetDrainsAndGoes) {
   EXPECT_EQ(world.slurm.model().node("foo-0"), nullptr);
 }
 
+TEST(NodeSetDriverTest, AFinalizerThatCannotBeTakenIsTold) {
+  DriverWorld world;
+  ASSERT_TRUE(world.runs("foo", 1)) << world.events();
+  bool refused = true;
+  world.api.set_faults([&](const testing::ApiCall& call) {
+    testing::ApiFault fault;
+    if (refused && call.is("patch", "nodesets")) fault = {.kind = testing::ApiFault::Kind::kStatus, .code = 500};
+    return fault;
+  });
+  world.api.remove(kNodeSets, {"slurm", "foo"});
+  EXPECT_TRUE(world.until([&] { return world.events().contains("SyncFinalizerFailed: "); }, 2min)) << world.events();
+  refused = false;
+  EXPECT_TRUE(world.until([&] { return !world.api.get(kNodeSets, {"slurm", "foo"}); }, 2min)) << world.events();
+}
+
 TEST(NodeSetDriverTest, ADeletedNodeSetWithABadAnnotationGoesAllTheSame) {
   DriverWorld world;
   ASSERT_TRUE(world.runs("foo", 2)) << world.events();
@@ -227,8 +243,19 @@ volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOn
 persistentVolumeClaimRetentionPolicy: {whenScaled: Delete, whenDeleted: Retain}
 )")) << world.events();
   ASSERT_TRUE(world.api.get(kClaims, {"slurm", "data-foo-0"}));
+  EXPECT_THAT(world.events(), HasSubstr("SuccessfulCreate: claim data-foo-0 created\n"));
+  EXPECT_THAT(world.events(), Not(HasSubstr("SuccessfulUpdate")));
+  std::set<std::string> by_pod;
+  world.every_step = [&] {
+    const auto claim = world.api.get(kClaims, {"slurm", "data-foo-1"});
+    const json::Array* owners = claim ? json::array_at(*claim, {"metadata", "ownerReferences"}) : nullptr;
+    if (owners != nullptr && !owners->empty()) by_pod.insert(json::dump(owners->front()));
+  };
   world.patch_nodeset("foo", "{spec: {replicas: 1}}");
   ASSERT_TRUE(world.until([&] { return world.pods("foo").size() == 1; }, 3min)) << world.events();
+  EXPECT_THAT(by_pod, ElementsAre(AllOf(HasSubstr(R"("kind":"Pod")"), HasSubstr(R"("blockOwnerDeletion":false)"))))
+      << "blocking a pod's deletion would need a right on pods/finalizers";
+  EXPECT_THAT(world.events(), HasSubstr("SuccessfulUpdate: "));
   world.pass(10s);
   EXPECT_TRUE(world.api.get(kClaims, {"slurm", "data-foo-0"}));
   EXPECT_FALSE(world.api.get(kClaims, {"slurm", "data-foo-1"})) << "it goes with its pod";

@@ -228,12 +228,13 @@ Task<Performed> Performer::run(PatchClaimOwners what, std::stop_token stop) {
   }
   if (what.nodeset_owner) owners.push_back(owner());
   if (what.pod_owner) {
+    // One that blocks asks for the right to update pods/finalizers where OwnerReferencesPermissionEnforcement is on.
     owners.push_back(json::Object{{"apiVersion", "v1"},
                                   {"kind", "Pod"},
                                   {"name", what.pod},
                                   {"uid", what.pod_owner->str()},
                                   {"controller", true},
-                                  {"blockOwnerDeletion", true}});
+                                  {"blockOwnerDeletion", false}});
   }
   json::Value patch = json::Object{
       {"metadata", json::Object{{"uid", json::string_at(live, {"metadata", "uid"})},
