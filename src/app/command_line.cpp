@@ -1,10 +1,14 @@
 #include "app/command_line.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <utility>
 
 namespace bascule::app {
 
 namespace {
+
+constexpr const char* kNoneLeads = "every replica serves, none leads";
 
 CLI::Option* file_flag(CLI::App& command, const std::string& names, std::string& to, const std::string& help) {
   return command.add_option(names, to, help)->type_name("FILE");
@@ -23,6 +27,52 @@ void kube_flags(CLI::App& command, KubeOptions& o, const std::string& ns_help) {
   command.add_option("--context", o.context, "context of the kubeconfig")->type_name("NAME");
 }
 
+// A flag of the originals that does nothing here. Said at start when it asks for something.
+void idle_flag(CLI::App& command, ServeOptions& o, const std::string& name, const std::string& why) {
+  command.add_flag_function(
+      "--" + name + ",!--no-" + name,
+      [&o, name](std::int64_t times) {
+        if (times > 0) o.idle_flags.push_back("--" + name);
+      },
+      "taken, without effect: " + why);
+}
+
+// Those of controller-runtime, and `--enable-http2` that stands beside them in the originals.
+void log_flags(CLI::App& command, ServeOptions& o) {
+  const CLI::Option* level =
+      command.add_option("--zap-log-level", o.log_level, "debug, info, warning, error, or a number: above 0 is debug")
+          ->capture_default_str();
+  const CLI::Option* format =
+      command.add_option("--zap-encoder", o.log_format, "json or console")->capture_default_str();
+  command.add_flag_function(
+      "--zap-devel,!--no-zap-devel",
+      [&o, level, format](std::int64_t times) {
+        if (times > 0 && level->count() == 0) o.log_level = "debug";
+        if (times > 0 && format->count() == 0) o.log_format = "console";
+      },
+      "console and debug, where --zap-encoder and --zap-log-level say nothing");
+  command
+      .add_option_function<std::string>(
+          "--zap-time-encoding",
+          [&o](const std::string& word) {
+            if (!word.starts_with("rfc3339") && word != "iso8601") o.idle_flags.emplace_back("--zap-time-encoding");
+          },
+          "taken, without effect: times are written as RFC 3339 says")
+      ->type_name("WORD")
+      ->check(CLI::IsMember(std::vector<std::string>{"epoch", "millis", "nano", "iso8601", "rfc3339", "rfc3339nano"}));
+  command
+      .add_option_function<std::string>(
+          "--zap-stacktrace-level", [&o](const std::string&) { o.idle_flags.emplace_back("--zap-stacktrace-level"); },
+          "taken, without effect: a broken promise alone is said with its stack")
+      ->type_name("LEVEL");
+  idle_flag(command, o, "enable-http2", "HTTP/1.1 is served");
+}
+
+void metrics_secure_flag(CLI::App& command, ServeOptions& o, const std::string& more = {}) {
+  command.add_flag("--metrics-secure,!--no-metrics-secure", o.metrics_secure,
+                   "metrics over HTTPS, for those who may get /metrics" + more);
+}
+
 CLI::App& serving(CLI::App& app, const std::string& name, const std::string& help, ServeOptions& o) {
   CLI::App& command = *app.add_subcommand(name, help);
   file_flag(command, "--config", o.config, "configuration file of the bridge")->capture_default_str();
@@ -32,9 +82,9 @@ CLI::App& serving(CLI::App& app, const std::string& name, const std::string& hel
       ->capture_default_str();
   command.add_option("--health-probe-bind-address", o.health_address, "HOST:PORT of /healthz and /readyz")
       ->capture_default_str();
-  command.add_option("--zap-log-level", o.log_level, "debug, info, warning, error, or a number: above 0 is debug")
-      ->capture_default_str();
-  command.add_option("--zap-encoder", o.log_format, "json or console")->capture_default_str();
+  // The chart's roles leave these rights out.
+  metrics_secure_flag(command, o, "; the process needs the right to create tokenreviews and subjectaccessreviews");
+  log_flags(command, o);
   return command;
 }
 
@@ -69,6 +119,7 @@ void add_controllers(CLI::App& app, ServeOptions& o) {
 
 void add_admission(CLI::App& app, ServeOptions& o) {
   CLI::App& command = serving(app, "admission", "serve the admission webhook for pods", o);
+  idle_flag(command, o, "leader-elect", kNoneLeads);
   command.add_option("--webhook-bind-address", o.webhook_address, "HOST:PORT of the webhook")->capture_default_str();
   command.add_option("--cert-dir", o.certificate_directory, "directory with tls.crt and tls.key, read again on change")
       ->type_name("DIR")
@@ -86,32 +137,31 @@ CLI::App& operator_command(CLI::App& app, const std::string& name, const std::st
             "kubeconfig file; default KUBECONFIG, the pod's service account, ~/.kube/config");
   command.add_option("--metrics-addr", o.serve.metrics_address, "HOST:PORT of /metrics, 0 for none")
       ->capture_default_str();
-  command.add_flag("--metrics-secure,!--no-metrics-secure", o.serve.metrics_secure,
-                   "metrics over HTTPS, for those who may get /metrics");
+  metrics_secure_flag(command, o.serve);
   command.add_option("--health-addr", o.serve.health_address, "HOST:PORT of /healthz and /readyz")
       ->capture_default_str();
-  command.add_flag("--enable-http2,!--no-enable-http2", o.http2, "taken, without effect: HTTP/1.1 is served");
-  command
-      .add_option("--zap-log-level", o.serve.log_level, "debug, info, warning, error, or a number: above 0 is debug")
-      ->capture_default_str();
-  command.add_option("--zap-encoder", o.serve.log_format, "json or console")->capture_default_str();
-  election_flag(command, o.serve);
-  command.add_option("--leader-elect-namespace", o.serve.lease_namespace, "namespace of the lease; default the pod's")
-      ->type_name("NAMESPACE");
-  command.add_option("--namespaces", o.namespaces, "comma list of the namespaces to work in; empty: all")
-      ->type_name("LIST");
+  log_flags(command, o.serve);
   return command;
 }
 
 void add_operator(CLI::App& app, OperatorFlags& o) {
   CLI::App& command = operator_command(app, "operator", "make and keep Slurm clusters as custom resources ask", o);
   command.alias("manager");
+  election_flag(command, o.serve);
+  command.add_option("--leader-elect-namespace", o.serve.lease_namespace, "namespace of the lease; default the pod's")
+      ->type_name("NAMESPACE");
+  command.add_option("--namespaces", o.namespaces, "comma list of the namespaces to work in; empty: all")
+      ->type_name("LIST");
   command
       .add_option("--propagated-node-conditions", o.propagated_conditions,
                   "comma list of types of node conditions that become reasons of drains")
       ->type_name("LIST");
-  command.add_flag("--profile,!--no-profile", o.profile, "taken, without effect");
-  command.add_option("--profile-addr", o.profile_address, "taken, without effect")->capture_default_str();
+  idle_flag(command, o.serve, "profile", "Go's profiles are not there");
+  // Says nothing without --profile, and the charts always give it.
+  command
+      .add_option_function<std::string>(
+          "--profile-addr", [](const std::string&) {}, "taken, without effect, as --profile")
+      ->type_name("HOST:PORT");
   workers_flag(command, "--accounting-workers", o.accounting_workers, "Accountings worked on at once");
   workers_flag(command, "--controller-workers", o.controller_workers, "Controllers worked on at once");
   workers_flag(command, "--loginset-workers", o.loginset_workers, "LoginSets worked on at once");
@@ -128,6 +178,17 @@ void add_operator(CLI::App& app, OperatorFlags& o) {
 void add_operator_webhook(CLI::App& app, OperatorFlags& o) {
   CLI::App& command =
       operator_command(app, "operator-webhook", "serve the admission webhook for the operator's custom resources", o);
+  idle_flag(command, o.serve, "leader-elect", kNoneLeads);
+  command.add_option("--leader-elect-namespace", o.serve.lease_namespace, "taken, without effect, as --leader-elect")
+      ->type_name("NAMESPACE");
+  command
+      .add_option_function<std::string>(
+          "--namespaces",
+          [&o](const std::string& list) {
+            if (!list.empty()) o.serve.idle_flags.emplace_back("--namespaces");
+          },
+          "taken, without effect: the webhook configuration says which namespaces are asked about")
+      ->type_name("LIST");
   command.add_option("--server-addr", o.serve.webhook_address, "HOST:PORT of the webhook")->capture_default_str();
   command
       .add_option("--cert-dir", o.serve.certificate_directory,
@@ -230,6 +291,26 @@ std::shared_ptr<CLI::App> make_command_line(Options& options) {
       "  bascule queue                                   pods beside native Slurm jobs\n"
       "  bascule COMMAND --help                          the flags of a command, and examples");
   return app;
+}
+
+std::vector<std::string> as_go_reads(const CLI::App& app, std::vector<std::string> words) {
+  const auto first = std::ranges::find_if(words, [](const std::string& word) { return !word.starts_with('-'); });
+  const auto named = app.get_subcommands([&](const CLI::App* one) {
+    return first != words.end() && one->check_name(*first) && one->get_option_no_throw("--zap-log-level") != nullptr;
+  });
+  if (named.empty()) return words;
+  std::vector<std::string> out(words.begin(), first + 1);
+  bool after_flag = false;
+  for (auto word = first + 1; word != words.end(); ++word) {
+    if (std::exchange(after_flag, false) && *word == "true") continue;
+    std::string name = *word;
+    if (name.size() > 2 && name[0] == '-' && name[1] != '-') name.insert(0, "-");
+    const bool is_long = name.starts_with("--");
+    const CLI::Option* option = is_long ? named.front()->get_option_no_throw(name.substr(0, name.find('='))) : nullptr;
+    after_flag = option != nullptr && option->get_expected_max() == 0 && !name.contains('=');
+    out.push_back(option != nullptr ? name : *word);
+  }
+  return out;
 }
 
 }  // namespace bascule::app

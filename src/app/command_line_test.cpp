@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 
 #include "app/completion.hpp"
 
@@ -15,7 +16,9 @@ namespace bascule::app {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 struct CommandLineTest : ::testing::Test {
@@ -53,6 +56,96 @@ TEST_F(CommandLineTest, WrongWordsAreRefused) {
   EXPECT_THROW(parse({"completion", "tcsh"}), CLI::ValidationError);
   EXPECT_THROW(parse({"explain"}), CLI::RequiredError);
   EXPECT_THROW(parse({"frobnicate"}), CLI::ParseError);
+}
+
+// Flags of the originals, as the specifications of their processes list them, with a word where they take one.
+const std::vector<std::string> kZap = {"--zap-devel",
+                                       "--zap-encoder=json",
+                                       "--zap-log-level=1",
+                                       "--enable-http2",
+                                       "--zap-stacktrace-level=error",
+                                       "--zap-time-encoding=epoch",
+                                       "--kubeconfig=/a/file",
+                                       "--metrics-secure",
+                                       "--leader-elect"};
+const std::vector<std::string> kBridge = {"--config=/a/file", "--metrics-bind-address=:1",
+                                          "--health-probe-bind-address=:2"};
+const std::vector<std::string> kOperator = {"--health-addr=:1", "--metrics-addr=0", "--leader-elect-namespace=ns",
+                                            "--namespaces=a,b"};
+const std::vector<std::string> kManager = {"--propagated-node-conditions=A",
+                                           "--profile",
+                                           "--profile-addr=:1",
+                                           "--accounting-workers=1",
+                                           "--controller-workers=1",
+                                           "--loginset-workers=1",
+                                           "--nodeset-workers=1",
+                                           "--restapi-workers=1",
+                                           "--token-workers=1",
+                                           "--slurmclient-workers=1"};
+
+std::vector<std::string> all_of(std::initializer_list<std::vector<std::string>> lists) {
+  std::vector<std::string> all;
+  for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+TEST_F(CommandLineTest, EveryFlagOfTheOriginalsIsTakenWithOneDashOrTwo) {
+  const std::map<std::string, std::vector<std::string>> commands = {
+      {"admission", all_of({kZap, kBridge})},
+      {"controllers", all_of({kZap, kBridge, {"--node-workers=1", "--pod-workers=1"}})},
+      {"operator", all_of({kZap, kOperator, kManager})},
+      {"manager", all_of({kZap, kOperator, kManager})},
+      {"operator-webhook", all_of({kZap, kOperator, {"--server-addr=:1"}})}};
+  for (const auto& [command, flags] : commands) {
+    for (const std::string& flag : flags) {
+      const std::size_t equals = flag.find('=');
+      std::vector<std::vector<std::string>> ways = {{command, flag}, {command, flag.substr(1)}};
+      if (equals != std::string::npos) ways.push_back({command, flag.substr(1, equals - 1), flag.substr(equals + 1)});
+      for (const auto& words : ways) {
+        Options fresh;
+        app = make_command_line(fresh);
+        EXPECT_NO_THROW(parse(as_go_reads(*app, words))) << ::testing::PrintToString(words);
+      }
+    }
+  }
+}
+
+TEST_F(CommandLineTest, WhatHasNoEffectIsSaid) {
+  parse(as_go_reads(*app,
+                    {"operator", "-profile", "--profile-addr=:1", "--zap-time-encoding=nano", "--enable-http2=false"}));
+  EXPECT_THAT(options.operator_flags.serve.idle_flags, ElementsAre("--zap-time-encoding", "--profile"));
+}
+TEST_F(CommandLineTest, WhatHasNoEffectForAWebhookIsSaid) {
+  parse({"admission", "--leader-elect", "--zap-stacktrace-level", "error", "--enable-http2", "--metrics-secure"});
+  EXPECT_THAT(options.serve.idle_flags, ElementsAre("--zap-stacktrace-level", "--enable-http2", "--leader-elect"));
+  EXPECT_TRUE(options.serve.metrics_secure);
+  app = make_command_line(options);
+  parse({"operator-webhook", "--leader-elect", "--namespaces=a", "--leader-elect-namespace=b"});
+  EXPECT_THAT(options.operator_flags.serve.idle_flags, ElementsAre("--leader-elect", "--namespaces"));
+}
+TEST_F(CommandLineTest, NothingIsSaidOfWhatAsksForNothing) {
+  parse(as_go_reads(*app,
+                    {"controllers", "--leader-elect=false", "--enable-http2=false", "-zap-time-encoding", "rfc3339"}));
+  EXPECT_THAT(options.serve.idle_flags, IsEmpty());
+  EXPECT_FALSE(options.serve.leader_elect);
+}
+TEST_F(CommandLineTest, DevelIsTalkativeUnlessToldOtherwise) {
+  parse(as_go_reads(*app, {"scheduler", "-zap-devel"}));
+  EXPECT_EQ(options.serve.log_level + " " + options.serve.log_format, "debug console");
+  Options fresh;
+  app = make_command_line(fresh);
+  parse({"scheduler", "--zap-devel", "--zap-log-level=error", "--zap-encoder=json"});
+  EXPECT_EQ(fresh.serve.log_level + " " + fresh.serve.log_format, "error json");
+}
+TEST_F(CommandLineTest, GosWordsAreReadAsGoReadsThem) {
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(as_go_reads(*app, {"operator", "-leader-elect", "true", "-metrics-addr", ":1"}),
+            (Words{"operator", "--leader-elect", "--metrics-addr", ":1"}));
+  EXPECT_EQ(as_go_reads(*app, {"operator", "--leader-elect", "false"}), (Words{"operator", "--leader-elect", "false"}));
+  EXPECT_THROW(parse({"operator", "--leader-elect", "false"}), CLI::ParseError) << "it would elect";
+  EXPECT_EQ(as_go_reads(*app, {"controllers", "-no-such", "-h"}), (Words{"controllers", "-no-such", "-h"}));
+  EXPECT_EQ(as_go_reads(*app, {"queue", "-n", "operator", "-profile"}), (Words{"queue", "-n", "operator", "-profile"}));
+  EXPECT_EQ(as_go_reads(*app, {"--version"}), (Words{"--version"}));
 }
 
 struct CompletionTest : CommandLineTest {

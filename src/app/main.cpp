@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 
 #include "app/command_line.hpp"
@@ -48,7 +49,9 @@ int main(int argc, char** argv) {
   Options options;
   const auto app = bascule::app::make_command_line(options);
   try {
-    app->parse(argc, argv);
+    std::vector<std::string> words = bascule::app::as_go_reads(*app, {argv + 1, argv + argc});
+    std::ranges::reverse(words);  // as CLI11 takes them
+    app->parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     return app->exit(error) == 0 ? 0 : 2;
   }

@@ -1,9 +1,11 @@
+#include <cstdlib>
 #include <memory>
 #include <thread>
 
 #include "app/process.hpp"
 #include "app/webhook_server.hpp"
 #include "base/file.hpp"
+#include "base/log.hpp"
 #include "kube/admission_http.hpp"
 #include "net/client.hpp"
 #include "operator/builders/ssh_keys.hpp"
@@ -103,6 +105,9 @@ op::reconcile::OperatorOptions options_of(const OperatorFlags& flags, Process& p
 int run_operator(const OperatorFlags& flags) {
   check_flags(flags);
   Process process(flags.serve, "operator");
+  if (const char* debug = std::getenv("DEBUG"); debug != nullptr && std::string_view(debug) == "1") {
+    log::warning("DEBUG=1 has no effect here: slurmrestd is reached at its Service");
+  }
   op::reconcile::Operator work(process.kube(), options_of(flags, process), &process.metrics());
   return process.run(kLease, flags.serve.leader_elect, {},
                      [&work](std::stop_token stop) { return work.run(std::move(stop)); });

@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace bascule::app {
 
@@ -25,14 +26,12 @@ struct ServeOptions {
   unsigned pod_workers = 16;
   std::string webhook_address = ":9443";
   std::string certificate_directory = "/tmp/k8s-webhook-server/serving-certs";
+  std::vector<std::string> idle_flags;  // given, known to the originals, without effect here
 };
 
 // `serve` holds what the operator has in common with the processes of the bridge.
 struct OperatorFlags {
   ServeOptions serve;
-  bool http2 = false;
-  bool profile = false;
-  std::string profile_address = "localhost:6060";
   std::string namespaces;             // comma list; empty: all
   std::string propagated_conditions;  // comma list of types of node conditions
   unsigned accounting_workers = 4;

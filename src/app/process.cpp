@@ -122,6 +122,9 @@ Process::Process(const ServeOptions& options, std::string name)
   parse_address(options_.metrics_address, "--metrics-bind-address");
   parse_address(options_.health_address, "--health-probe-bind-address");
   log::info("starting", {{"process", name_}, {"version", BASCULE_VERSION}});
+  for (const std::string& flag : options_.idle_flags) {
+    log::warning("a flag of the original that has no effect here", {{"flag", flag}});
+  }
 }
 
 Process::~Process() = default;
