@@ -129,6 +129,22 @@ def test_the_readme_lists_the_pages():
         assert f"docs/{page.name}" in readme, page.name
 
 
+def test_one_version_everywhere():
+    """What a page says to push is what the charts ask for when no tag is named."""
+    version = (ROOT / "VERSION").read_text().strip()
+    for chart in ["slurm-bridge", "slurm-operator"]:
+        assert yaml.safe_load((ROOT / f"deploy/charts/{chart}/Chart.yaml").read_text())["appVersion"] == version
+    for path in PAGES:
+        assert set(re.findall(r"/bascule:([\w.]+)", path.read_text().replace("localhost/bascule:dev", ""))) <= {version}, path
+
+
+def test_values_are_kept_as_a_file_that_helm_takes():
+    """Without -o yaml the first line is USER-SUPPLIED VALUES:, which the charts' schemas refuse."""
+    for path in PAGES:
+        for line in re.findall(r"helm get values[^`\n]*", path.read_text()):
+            assert "-o yaml" in line, path
+
+
 def operator_reasons():
     """Reasons of conditions and events, as the operator's source spells them."""
     found = set()
