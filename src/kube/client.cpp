@@ -352,11 +352,6 @@ Task<json::Value> Client::create_sub(const Resource& resource, NamespacedName ke
   return impl_->value(write_of("creating", "POST", resource, key, subresource, object, {}), std::move(stop));
 }
 
-Task<json::Value> Client::update(const Resource& resource, NamespacedName key, json::Value object,
-                                 std::string subresource, WriteOptions options, std::stop_token stop) {
-  return impl_->value(write_of("updating", "PUT", resource, key, subresource, object, options), std::move(stop));
-}
-
 Task<json::Value> Client::patch(const Resource& resource, NamespacedName key, PatchType type, json::Value patch,
                                 std::string subresource, WriteOptions options, std::stop_token stop) {
   Call call = write_of(type == PatchType::kApply ? "applying" : "patching", "PATCH", resource, key, subresource, patch,

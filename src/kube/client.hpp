@@ -83,8 +83,6 @@ class Client final {
   // POST to a subresource of an existing object: pods/binding, pods/eviction, serviceaccounts/token.
   Task<json::Value> create_sub(const Resource& resource, NamespacedName key, std::string subresource,
                                json::Value object, std::stop_token stop = {});
-  Task<json::Value> update(const Resource& resource, NamespacedName key, json::Value object,
-                           std::string subresource = {}, WriteOptions options = {}, std::stop_token stop = {});
   Task<json::Value> patch(const Resource& resource, NamespacedName key, PatchType type, json::Value patch,
                           std::string subresource = {}, WriteOptions options = {}, std::stop_token stop = {});
   Task<json::Value> remove(const Resource& resource, NamespacedName key, DeleteOptions options = {},
