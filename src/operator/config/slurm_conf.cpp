@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 #include "operator/api/derived.hpp"
@@ -165,15 +166,33 @@ std::string node_set_lines(const ClusterView& cluster) {
   return text.str();
 }
 
+std::int64_t nodes_asked(const NodeSet& set) {
+  const std::int64_t desired = json::int_at(set.status, {"desired"}).value_or(0);
+  const std::int64_t there = json::int_at(set.status, {"replicas"}).value_or(0);
+  return std::max({set.scaling_mode == ScalingMode::kStatefulSet ? set.replicas : 0, desired, there});
+}
+
+std::int64_t room_for(std::int64_t nodes) {
+  std::int64_t count = kLeastNodeCount;
+  while (count < 2 * nodes && count < kMostNodeCount) count *= 2;
+  return count;
+}
+
 std::int64_t max_node_count(const ClusterView& cluster) {
   std::int64_t asked = 0;
-  for (const NodeSet* set : own_sets(cluster)) {
-    const std::int64_t desired = json::int_at(set->status, {"desired"}).value_or(0);
-    asked += set->scaling_mode == ScalingMode::kStatefulSet ? std::max(set->replicas, desired) : desired;
+  for (const NodeSet* set : own_sets(cluster)) asked += nodes_asked(*set);
+  return std::max(room_for(asked), std::min(cluster.room, kMostNodeCount));
+}
+
+std::int64_t room_in(std::string_view slurm_conf) {
+  constexpr std::string_view kLine = "\nMaxNodeCount=";
+  const std::size_t at = slurm_conf.find(kLine);
+  std::int64_t room = 0;
+  if (at != std::string_view::npos) {
+    const std::string_view rest = slurm_conf.substr(at + kLine.size());
+    std::from_chars(rest.data(), rest.data() + rest.size(), room);
   }
-  std::int64_t count = kLeastNodeCount;
-  while (count < 2 * asked && count < kMostNodeCount) count *= 2;
-  return count;
+  return std::max<std::int64_t>(room, 0);
 }
 
 std::string slurm_conf(const ClusterView& cluster, const FilePlan& files) {

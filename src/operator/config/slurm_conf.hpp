@@ -16,6 +16,7 @@ struct ClusterView {
   const Controller& controller;
   const Accounting* accounting = nullptr;   // the one it refers to, nullptr: none, or not there
   std::span<const NodeSet> node_sets = {};  // in any order; those of other Controllers do not count
+  std::int64_t room = 0;                    // MaxNodeCount of the slurm.conf in place; 0: there is none
 };
 
 // For slurmctld and, configless, everyone else. With an external Controller only what slurmrestd needs.
@@ -32,9 +33,13 @@ std::string node_set_lines(const ClusterView& cluster);
 // slurm.conf without what clients of slurmctld do not use: a change elsewhere need not restart them.
 std::string client_part(std::string_view slurm_conf);
 
-// Room for dynamic nodes: 1024, doubled until it is twice of what the NodeSets ask for. slurmctld must be told at
-// start.
+// Room for dynamic nodes: 1024, doubled until it is twice of what the NodeSets ask for or still have. slurmctld must be
+// told at start, and it forgets the nodes beyond with the jobs on them: it never shrinks.
 std::int64_t max_node_count(const ClusterView& cluster);
+std::int64_t nodes_asked(const NodeSet& set);
+std::int64_t room_for(std::int64_t nodes);
+// MaxNodeCount of a slurm.conf; 0: it has none.
+std::int64_t room_in(std::string_view slurm_conf);
 
 std::string default_cgroup_conf();
 

@@ -108,6 +108,19 @@ TEST(SlurmConfTest, RoomForNodesGrows) {
   EXPECT_EQ(room("{replicas: 5000, scalingMode: DaemonSet}"), 1024);
 }
 
+// slurmctld forgets nodes beyond it, and the jobs on them with it.
+TEST(SlurmConfTest, RoomForNodesNeverShrinks) {
+  std::vector<NodeSet> sets{node_set("a", "replicas: 400")};
+  sets[0].status = json::parse_yaml("{desired: 400, replicas: 1200}");
+  EXPECT_EQ(max_node_count({controller(), nullptr, sets}), 4096) << "800 wait for their jobs";
+  sets[0].status = json::parse_yaml("{desired: 400, replicas: 400}");
+  EXPECT_EQ(max_node_count({controller(), nullptr, sets}), 1024);
+  const std::int64_t room = room_in("ClusterName=x\nMaxNodeCount=4096\nSlurmUser=slurm\n");
+  EXPECT_EQ(max_node_count({.controller = controller(), .node_sets = sets, .room = room}), 4096);
+  EXPECT_EQ(max_node_count({.controller = controller(), .node_sets = sets, .room = 1 << 30}), 65536);
+  EXPECT_EQ(room_in("ClusterName=x\n") + room_in("\nMaxNodeCount=x") + room_in("\nMaxNodeCount=-5"), 0);
+}
+
 // A31.
 TEST(SlurmConfTest, ASlurmctldThatIsReconfiguredInPlaceIsToldWhatItRuns) {
   const Controller plain = controller("inplaceReconfigure: true");

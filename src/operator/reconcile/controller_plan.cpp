@@ -71,6 +71,11 @@ void take_files(const Controller& controller, View& view, Plan& plan, Around& ar
   around.whole = around.whole && around.files.missing.empty() && around.files.faults.empty();
 }
 
+std::int64_t room_in_place(const Controller& controller, View& view) {
+  const json::Value* map = view.find(kConfigMaps, names::config(controller.meta.name));
+  return map ? room_in(json::string_at(*map, {"data", names::kSlurmConf})) : 0;
+}
+
 void take_time(const Controller& controller, View& view, Plan& plan, Around& around, WallTime now) {
   if (view.find(kConfigMaps, names::config(controller.meta.name))) return;
   std::optional<WallTime> newest = controller.meta.created;
@@ -122,7 +127,8 @@ Plan plan_controller(const json::Value& object, View& view, WallTime now) {
   if (around.whole) {
     const ClusterView cluster{.controller = controller,
                               .accounting = around.accounting ? &*around.accounting : nullptr,
-                              .node_sets = around.node_sets};
+                              .node_sets = around.node_sets,
+                              .room = room_in_place(controller, view)};
     const std::string conf = slurm_conf(cluster, around.files);
     plan.config_digest = config_digest(cluster, around.files);
     plan.add(kConfigMaps, controller_config(controller, conf, around.files));

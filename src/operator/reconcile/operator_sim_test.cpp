@@ -309,9 +309,12 @@ TEST(OperatorSim, NothingOfSomebodyElseIsTakenOver) {
   EXPECT_EQ(json::string_at(w.get(kConfigMaps, "slurm-config"), {"data", "mine"}), "1");
   EXPECT_EQ(json::string_at(w.get(kConfigMaps, "slurm-config"), {"data", "slurm.conf"}), "");
   EXPECT_EQ(json::int_at(w.get(kStatefulSets, "slurm-controller"), {"spec", "replicas"}), 7);
-  EXPECT_THAT(w.ready(kControllers, "slurm"), HasSubstr("StatefulSet slurm-controller is there already"));
+  EXPECT_THAT(w.ready(kControllers, "slurm"), HasSubstr("ConfigMap slurm-config is there already"));
   EXPECT_THAT(w.events(), HasSubstr("SyncFailed: ConfigMap slurm-config is there already"));
   w.api.remove(kConfigMaps, {"slurm", "slurm-config"});
+  w.settle();
+  EXPECT_THAT(w.ready(kControllers, "slurm"), HasSubstr("StatefulSet slurm-controller is there already"));
+  EXPECT_EQ(json::int_at(w.get(kStatefulSets, "slurm-controller"), {"spec", "replicas"}), 7);
   w.api.remove(kStatefulSets, {"slurm", "slurm-controller"});
   w.settle();
   EXPECT_FALSE(w.get(kConfigMaps, "slurm-config").is_null());
@@ -426,6 +429,7 @@ TEST(OperatorSim, ASlurmctldThatDoesNotAnswerHoldsNoWarningUp) {
 // A39: Slurm's ping calls the standby up; it says itself that it does not serve.
 TEST(OperatorSim, TheLabelFollowsTheSlurmctldThatSaysItServes) {
   World w(12);
+  w.api.add_resource(kServiceMonitors, false);
   w.process.start();
   w.whole_cluster();
   w.patch(kControllers, "slurm", "{spec: {ha: {enabled: true}, persistence: {enabled: true, existingClaim: state}}}");
@@ -466,6 +470,60 @@ TEST(OperatorSim, TheLabelFollowsTheSlurmctldThatSaysItServes) {
   w.api.reset_counts();
   w.loop.advance(20s);
   EXPECT_EQ(w.api.write_calls(), 0u);
+  // A child that is refused for good is asked for ever more seldom, and holds up nothing.
+  w.api.set_faults([](const testing::ApiCall& call) -> testing::ApiFault {
+    if (!call.is("patch", "servicemonitors")) return {};
+    return {.kind = testing::ApiFault::Kind::kStatus, .code = 422};
+  });
+  w.patch(kControllers, "slurm", "{spec: {metrics: {enabled: true, serviceMonitor: {enabled: true, interval: '30'}}}}");
+  w.settle(10min);
+  EXPECT_THAT(w.ready(kControllers, "slurm"), HasSubstr("ServiceMonitor"));
+  EXPECT_LE(w.api.calls("patch", "servicemonitors"), 25u);
+  w.serving = "http://10.0.0.1:6817";
+  w.settle(4s);
+  EXPECT_EQ(active(), "slurm-controller-1 ");
+}
+
+// slurmctld would start anew with the old file, and never again with the new one.
+TEST(OperatorSim, NothingRollsBeforeItsFilesAreThere) {
+  World w(13);
+  w.process.start();
+  w.whole_cluster();
+  w.settle();
+  const auto stamp = [&] {
+    const json::Value set = *w.api.get(kStatefulSets, {"slurm", "slurm-controller"});
+    return json::dump(*json::find(set, {"spec", "template", "metadata", "annotations"}));
+  };
+  const std::string before = stamp();
+  bool refused = true;
+  w.api.set_faults([&refused](const testing::ApiCall& call) -> testing::ApiFault {
+    if (!refused || !call.is("patch", "configmaps")) return {};
+    return {.kind = testing::ApiFault::Kind::kStatus, .code = 403};
+  });
+  w.patch(kControllers, "slurm", "{spec: {extraConf: 'SchedulerType=sched/builtin'}}");
+  w.settle(1min);
+  EXPECT_EQ(stamp(), before);
+  refused = false;
+  w.settle(6min);
+  EXPECT_NE(stamp(), before);
+}
+
+// In DaemonSet mode only the status says how many nodes there are.
+TEST(OperatorSim, RoomForNodesFollowsTheNodesOfADaemonSetNodeSet) {
+  World w(14);
+  w.process.start();
+  w.whole_cluster();
+  const auto room = [&] {
+    const auto map = w.api.get(kConfigMaps, {"slurm", "slurm-config"});
+    const std::string conf(json::string_at(*map, {"data", "slurm.conf"}));
+    return conf.substr(conf.find("MaxNodeCount="), 17);
+  };
+  w.add(kNodeSets, "cpu", "{controllerRef: {name: slurm}, slurmd: {image: slurmd}, scalingMode: DaemonSet}");
+  w.settle();
+  EXPECT_EQ(room(), "MaxNodeCount=1024");
+  w.api.patch(kNodeSets, {"slurm", "cpu"}, json::parse_yaml("{status: {desired: 1300}}"), "status");
+  w.settle(5s);
+  EXPECT_EQ(room(), "MaxNodeCount=4096");
 }
 
 TEST(OperatorSim, OnlyTheNamespacesItIsToldOf) {

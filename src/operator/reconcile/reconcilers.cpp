@@ -12,10 +12,12 @@
 #include "operator/api/read.hpp"
 #include "operator/api/resources.hpp"
 #include "operator/builders/loginset.hpp"
+#include "operator/config/slurm_conf.hpp"
 #include "operator/reconcile/cached_view.hpp"
 #include "operator/reconcile/children.hpp"
 #include "operator/reconcile/ctld_pods.hpp"
 #include "operator/reconcile/jobs_at_risk.hpp"
+#include "operator/reconcile/refusals.hpp"
 #include "operator/reconcile/telling.hpp"
 #include "operator/reconcile/watchers.hpp"
 #include "runtime/controller.hpp"
@@ -73,6 +75,13 @@ std::string feature_of(const kube::DynamicObject& node_set) try {
   return node_set.meta.key.name;
 }
 
+// 0 of one that cannot be read.
+std::int64_t asked_by(const ObjectPtr& node_set) try {
+  return nodes_asked(read_nodeset(node_set->value));
+} catch (const BadObject&) {
+  return 0;
+}
+
 std::string random_id() {
   std::random_device device;
   const auto word = [&device] { return (std::uint64_t{device()} << 32U) | device(); };
@@ -116,7 +125,8 @@ struct Reconcilers::Impl {
   Telling telling;
   CtldPods ctld_pods;
   ConfigWatch config_watch;
-  Gate gate;  // of warnings
+  Refusals refusals;  // of Controllers: who serves must be seen while a child is refused
+  Gate gate;          // of warnings
   std::stop_source stopping;
   std::array<std::unique_ptr<runtime::Controller>, kKinds.size()> queues;
   Watchers watchers;
@@ -141,7 +151,9 @@ struct Reconcilers::Impl {
     const NamespacedName& key = (after ? after : before)->meta.key;
     const bool node_set = &resource == &kNodeSets;
     const bool busy_status = node_set || &resource == &kBudgets;
-    if (busy_status && before && after && only_status_changed(*before, *after)) return;
+    if (busy_status && before && after && only_status_changed(*before, *after)) {
+      return node_set ? room_changed(before, after) : void();
+    }
     const bool pod = &resource == &kube::resources::kPods;
     if (pod && before && after && serves_alike(*before, *after)) return;
     for (std::size_t i = 0; i < kKinds.size(); ++i) {
@@ -155,6 +167,16 @@ struct Reconcilers::Impl {
     if (!node_set) return;
     if (before) wake(node_sets_thing(controller_of_node_set(*before)));
     if (after) wake(node_sets_thing(controller_of_node_set(*after)));
+  }
+
+  // In DaemonSet mode only the status says how many nodes slurmctld must have room for.
+  void room_changed(const ObjectPtr& before, const ObjectPtr& after) {
+    const std::int64_t change = asked_by(after) - asked_by(before);
+    if (change == 0) return;
+    const NamespacedName controller = controller_of_node_set(*after);
+    std::int64_t now = 0;
+    for (const ObjectPtr& set : parts.caches.node_sets_of(controller)) now += asked_by(set);
+    if (room_for(now) != room_for(now - change)) wake(node_sets_thing(controller));
   }
 
   // A Controller is deleted, and what runs under it is nobody's any longer: not in silence. slurmctld is going already:
@@ -202,6 +224,7 @@ struct Reconcilers::Impl {
     if (!object) {
       watchers.forget(reader);
       telling.forget(reader);
+      refusals.forget(reader);
       if (kind.resource == &kControllers) config_watch.forget(name);
       co_return runtime::Result{};
     }
@@ -212,7 +235,21 @@ struct Reconcilers::Impl {
     Plan plan = plan_of(kind, *object, view);
     std::exception_ptr failure;
     if (plan.needs_host_keys) co_await make_host_keys(object, kind, plan, failure, stop);
-    co_await make_children(object, kind, reader, plan, failure, stop);
+    std::optional<Duration> held = refusals.hold(reader, plan, loop.now());
+    const std::size_t faults = plan.faults.size();
+    const std::size_t waits = plan.waits.size();
+    if (held) {
+      for (const Child& child : plan.children) note_child(*object, reader, child);
+    } else {
+      co_await make_children(object, kind, reader, plan, failure, stop);
+      if (!failure) refusals.forget(reader);
+    }
+    // Who serves is looked at all the same, in time.
+    if (failure && kind.resource == &kControllers) {
+      held = refusals.failed(reader, plan, faults, waits, loop.now());
+      failure = nullptr;
+      log::limited(log::Level::kWarning, 10s, "not all children are written", {{"controller", key}});
+    }
     std::optional<Duration> again;
     if (kind.resource == &kControllers) {
       again = co_await ctld_pods.mark_active(object, view, stop);
@@ -227,21 +264,33 @@ struct Reconcilers::Impl {
     if (failure) std::rethrow_exception(failure);
     runtime::Result result;
     if (plan.wake) result.requeue_after = std::max<Duration>(*plan.wake - loop.wall(), 100ms);
+    if (held) again = std::min(again.value_or(*held), *held);
     if (again) result.requeue_after = std::min(result.requeue_after.value_or(*again), *again);
     co_return result;
   }
 
+  NamespacedName note_child(const kube::DynamicObject& object, const std::string& reader, const Child& child) {
+    NamespacedName key{object.meta.key.ns, std::string(json::string_at(child.object, {"metadata", "name"}))};
+    watchers.note(reader, thing_of(*child.resource, key));
+    return key;
+  }
+
   Task<> make_children(ObjectPtr object, const Kind& kind, const std::string& reader, Plan& plan,
                        std::exception_ptr& failure, std::stop_token stop) {
+    bool files_stand = true;
     for (const Child& child : plan.children) {
-      const NamespacedName key{object->meta.key.ns, std::string(json::string_at(child.object, {"metadata", "name"}))};
-      watchers.note(reader, thing_of(*child.resource, key));
+      const NamespacedName key = note_child(*object, reader, child);
+      const bool files = child.resource == &kConfigMaps || child.resource == &kSecrets;
+      // A workload carries the hash of the files it is to have: started with the old ones, it would keep them.
+      if (!files_stand && (child.resource == &kStatefulSets || child.resource == &kDeployments)) continue;
       try {
         const Outcome outcome = co_await children.ensure(child, stop);
         report(kind, *object, child, key, outcome, plan);
+        if (files && (outcome == Outcome::kForeign || outcome == Outcome::kGoing)) files_stand = false;
       } catch (const kube::Error& error) {
         failed(kind, *object, *child.resource, key, error, plan);
         failure = std::current_exception();
+        if (files) files_stand = false;
       }
     }
     for (const Unwanted& unwanted : plan.unwanted) {
