@@ -243,6 +243,10 @@ void check_change(const ApiResource& resource, const Value& before, const Value&
   }
   if (resource.custom) return;
   if (resource.name.kind == "Pod") check_pod_change(resource, before, after);
+  if (resource.name.kind == "StatefulSet" &&
+      !json::equal(part(before, {"spec", "volumeClaimTemplates"}), part(after, {"spec", "volumeClaimTemplates"}))) {
+    throw ApiFailure::invalid(resource.name, name, "spec", "Forbidden: updates to statefulset spec for this field");
+  }
   if (resource.name.kind == "Job") {
     const bool suspended = json::bool_at(before, {"spec", "suspend"});
     const char* frozen[] = {"completions", "selector", "completionMode"};

@@ -37,13 +37,28 @@ std::string_view next_part(std::string_view& rest, char separator) {
   return part;
 }
 
+std::string_view next_word(std::string_view& rest) {
+  const std::string_view word = rest.substr(0, rest.find_first_of(" \t"));
+  rest = trimmed(rest.substr(word.size()));
+  return word;
+}
+
+// Key=value, several on a line; blanks may stand around the sign, and in a value in quotes.
 void take_line(std::string_view line, std::map<std::string, std::string>& options) {
-  const std::size_t equals = line.find('=');
-  if (equals == std::string_view::npos) return;
-  const std::string_view key = trimmed(line.substr(0, equals));
-  const std::string_view value = trimmed(line.substr(equals + 1));
-  if (key.empty() || value.empty() || value.find_first_of(" \t\n") != std::string_view::npos) return;
-  options[lowered(key)] = value;
+  for (line = trimmed(line); !line.empty();) {
+    const std::string_view key = trimmed(line.substr(0, line.find_first_of("= \t")));
+    line = trimmed(line.substr(key.size()));
+    if (!line.starts_with('=')) continue;  // a word of something else
+    line = trimmed(line.substr(1));
+    std::string_view value;
+    if (const std::size_t quote = line.find('"', 1); line.starts_with('"') && quote != std::string_view::npos) {
+      value = line.substr(1, quote - 1);
+      line = trimmed(line.substr(quote + 1));
+    } else {
+      value = next_word(line);
+    }
+    if (!key.empty() && !value.empty()) options[lowered(key)] = value;
+  }
 }
 
 }  // namespace
@@ -80,7 +95,9 @@ std::string merged_parameters(std::string_view conf, const Required& required) {
       const std::string_view member = trimmed(next_part(rest, ','));
       if (!member.empty() && known.insert(option_of(member)).second) members.emplace(member);
     }
-    text += fmt::format("{}{}={}", text.empty() ? "" : "\n", key, fmt::join(members, ","));
+    std::string value = fmt::format("{}", fmt::join(members, ","));
+    if (value.find_first_of(" \t") != std::string::npos) value = '"' + value + '"';
+    text += fmt::format("{}{}={}", text.empty() ? "" : "\n", key, value);
   }
   return text;
 }

@@ -12,8 +12,8 @@ namespace bascule::op {
 // Option -> members that must be in it.
 using Required = std::map<std::string, std::set<std::string>>;
 
-// Key = value lines as Slurm reads them: comments, continuations. Keys in lower case, the last of a key counts. Lines
-// with more than one word are left out: they are no plain options.
+// Key=value as Slurm reads them: comments, continuations, several on a line, values in quotes. Keys in lower case, the
+// last of a key counts.
 std::map<std::string, std::string> parse_options(std::string_view conf);
 
 // A line for each option of `required` that `conf` sets too: ours and the user's members, sorted, ours where both name

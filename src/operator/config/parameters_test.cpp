@@ -33,7 +33,10 @@ TEST(MergedParametersTest, ReadsLinesAsSlurmDoes) {
   EXPECT_EQ(merged_parameters("Foo=a\nFoo=b", required), "Foo=b,x");
   EXPECT_EQ(merged_parameters("Foo=a,\\\nb,\\\nc", required), "Foo=a,b,c,x");
   EXPECT_EQ(merged_parameters("Foo=a,\\", required), "Foo=a,x");
-  EXPECT_EQ(merged_parameters("Foo=a Bar=b", required), "");
+  EXPECT_EQ(merged_parameters("Foo=a Bar=b", required), "Foo=a,x");
+  EXPECT_EQ(merged_parameters("Bar = b\tFoo = a Baz", required), "Foo=a,x");
+  EXPECT_EQ(merged_parameters("Bar=\"c Foo=d\" Foo=\"a b,c\"", required), "Foo=\"a b,c,x\"");
+  EXPECT_EQ(merged_parameters("Foo=\"a", required), "Foo=\"a,x") << "Slurm will complain of it";
   EXPECT_EQ(merged_parameters("NodeName=n CPUs=1\nFoo\n=1\nFoo=", required), "");
 }
 

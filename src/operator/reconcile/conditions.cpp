@@ -9,7 +9,8 @@ namespace bascule::op::reconcile {
 
 namespace {
 
-constexpr std::size_t kMaxMessage = 1024;  // bytes; a message is for people
+constexpr std::size_t kMaxMessage = 1024;     // bytes; a message is for people
+constexpr std::size_t kMaxNotes = 30 * 1024;  // lines to be copied elsewhere; the API server takes 32 KiB
 
 std::string message_of(const Plan& plan) {
   std::string out;
@@ -19,11 +20,12 @@ std::string message_of(const Plan& plan) {
   };
   for (const Fault& fault : plan.faults) add(fault.sentence);
   for (const Wait& wait : plan.waits) add(wait.sentence);
+  const std::size_t most = out.empty() ? kMaxNotes : kMaxMessage;
   if (out.empty()) {
     for (const std::string& note : plan.notes) add(note);
   }
-  if (out.size() > kMaxMessage) {
-    out.resize(kMaxMessage);
+  if (out.size() > most) {
+    out.resize(most);
     while (!out.empty() && (static_cast<unsigned char>(out.back()) & 0xC0U) == 0x80U) out.pop_back();
     if (!out.empty() && static_cast<unsigned char>(out.back()) >= 0x80U) out.pop_back();
     out += "...";

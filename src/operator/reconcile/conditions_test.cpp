@@ -31,6 +31,15 @@ TEST(Conditions, A3_ANoteIsTheMessageOfReadyAlone) {
   EXPECT_EQ(text(make_status(plan, 3, json::Object(), kNow), 0, "message"), "pods");
 }
 
+// They are to be copied: forty NodeSets with partitions are several kilobytes.
+TEST(Conditions, A3_ALongNoteIsWhole) {
+  Plan plan;
+  plan.notes.emplace_back(std::string(20'000, 'x') + " the last line");
+  EXPECT_TRUE(text(make_status(plan, 3, json::Object(), kNow), 0, "message").ends_with(" the last line"));
+  plan.notes.emplace_back(std::string(20'000, 'x'));
+  EXPECT_LE(text(make_status(plan, 3, json::Object(), kNow), 0, "message").size(), 32'768u);
+}
+
 TEST(Conditions, AFaultIsTold) {
   Plan plan;
   plan.faults.push_back({"BadSpec", "mend it"});

@@ -6,6 +6,7 @@
 #include "operator/api/resources.hpp"
 #include "operator/config/files.hpp"
 #include "operator/config/slurm_conf.hpp"
+#include "operator/reconcile/apply.hpp"
 #include "operator/reconcile/plan.hpp"
 
 namespace bascule::op::reconcile {
@@ -91,6 +92,19 @@ void take_time(const Controller& controller, View& view, Plan& plan, Around& aro
   around.whole = false;
 }
 
+// Nobody may change them, and with one that differs no other change would be taken either. As slurm-operator does.
+void keep_claim_templates(json::Value& set, const json::Value* live, Plan& plan) {
+  const json::Value* there = live ? json::find(*live, {"spec", "volumeClaimTemplates"}) : nullptr;
+  json::Value* wanted = json::find(set, {"spec", "volumeClaimTemplates"});
+  if (!there || !wanted) return;
+  if (!covers(*there, *wanted)) {
+    plan.notes.push_back(
+        "spec.persistence has changed, which the claims that exist do not follow: change them "
+        "themselves (a size), or put it back");
+  }
+  *wanted = *there;
+}
+
 // Nobody but its administrator writes the configuration of a slurmctld outside: what the NodeSets need there is said.
 void note_lines(const ClusterView& cluster, Plan& plan) {
   std::string lines = node_set_lines(cluster);
@@ -135,7 +149,9 @@ Plan plan_controller(const json::Value& object, View& view, WallTime now) {
     if (controller.external) note_lines(cluster, plan);
     // Its pods would hang without the keys, and one that hangs holds up every later change.
     if (!controller.external && keys) {
-      plan.add(kStatefulSets, controller_stateful_set(controller, conf, around.files, *keys));
+      json::Value set = controller_stateful_set(controller, conf, around.files, *keys);
+      keep_claim_templates(set, view.find(kStatefulSets, json_name(set)), plan);
+      plan.add(kStatefulSets, std::move(set));
     }
   }
   const std::string name = names::controller(controller.meta.name);

@@ -508,6 +508,24 @@ TEST(OperatorSim, NothingRollsBeforeItsFilesAreThere) {
   EXPECT_NE(stamp(), before);
 }
 
+// A claim template cannot be changed; with another one the API server takes nothing.
+TEST(OperatorSim, AnotherSizeOfTheClaimHoldsUpNoOtherChange) {
+  World w(15);
+  w.process.start();
+  w.whole_cluster();
+  w.settle();
+  const json::Value before = w.get(kStatefulSets, "slurm-controller");
+  ASSERT_TRUE(json::array_at(before, {"spec", "volumeClaimTemplates"}));
+  w.patch(kControllers, "slurm",
+          "{spec: {persistence: {resources: {requests: {storage: 10Gi}}}, slurmctld: {image: newer}}}");
+  w.settle();
+  const json::Value after = w.get(kStatefulSets, "slurm-controller");
+  EXPECT_TRUE(json::equal(*json::find(before, {"spec", "volumeClaimTemplates"}),
+                          *json::find(after, {"spec", "volumeClaimTemplates"})));
+  EXPECT_THAT(json::dump(after), HasSubstr("newer"));
+  EXPECT_THAT(w.ready(kControllers, "slurm"), HasSubstr("spec.persistence has changed"));
+}
+
 // In DaemonSet mode only the status says how many nodes there are.
 TEST(OperatorSim, RoomForNodesFollowsTheNodesOfADaemonSetNodeSet) {
   World w(14);

@@ -302,13 +302,14 @@ TEST_F(TokenPlan, WithoutRefreshItStaysAndSaysThatItIsOver) {
                   "{jwtKeyRef: {name: jwt, key: jwt.key}, username: ada, lifetime: 10m, "
                   "refresh: false}");
   const Plan first = make();
-  EXPECT_EQ(first.wake, std::nullopt);
+  EXPECT_EQ(first.wake, now + 10min) << "its end is told";
   EXPECT_TRUE(json::bool_at(child(first, "Secret"), {"immutable"}));
   now += 1h;
   const Plan later = make();
   EXPECT_EQ(jwt(later), jwt(first));
   ASSERT_THAT(later.faults, ::testing::SizeIs(1));
   EXPECT_EQ(later.faults[0].reason, "Expired");
+  EXPECT_EQ(later.wake, std::nullopt);
 }
 
 TEST_F(TokenPlan, WaitsForTheKey) {

@@ -35,7 +35,9 @@ Plan plan_token(const json::Value& object, View& view, std::string_view id, Wall
   }
   plan.add(kSecrets, token_secret_object(token, stored));
   plan.wake = refresh_due(token, read, now);
-  if (!read || !read->expires || *read->expires <= now) {
+  const bool valid = read && read->expires && *read->expires > now;
+  if (valid && !plan.wake) plan.wake = read->expires;  // to say so
+  if (!valid) {
     plan.faults.push_back({"Expired", fmt::format("the token in Secret {} is over or of another key, and spec.refresh "
                                                   "is false; delete the Secret, or set spec.refresh",
                                                   token.secret.name)});
