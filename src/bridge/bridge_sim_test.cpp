@@ -222,6 +222,44 @@ TEST(BridgeSim, IdsThatPassThoseOfALostStateKillNoPod) {
   EXPECT_THAT(told(), ::testing::HasSubstr(names::kSlurmJobKnown));
 }
 
+// ... nor does it take another job of that id for theirs: Slurm gives their nodes away, and nobody is bound beside
+// them.
+TEST(BridgeSim, ALostJobsNodeIsNotGivenAwayWhenItsIdIsAnothers) {
+  for (const bool own : {false, true}) {
+    World w(4, own ? 1 : 2);
+    w.scheduler.start();
+    w.pod_sync.start();
+    add_endless_pod(w, "p");
+    w.loop.advance(10s);
+    const auto node_of = [&w](const std::string& pod) {
+      return std::string(json::string_at(*w.api.get(r::kPods, {"slurm-bridge", pod}), {"spec", "nodeName"}));
+    };
+    ASSERT_EQ(node_of("p"), "n1");
+    w.slurm.stop_controller();
+    w.loop.advance(1min);
+    w.slurm.model().lose_state(w.slurm.now(), true, true);
+    w.slurm.start_controller();
+    if (!own) {
+      slurm::JobDescription job;
+      job.required_nodes = {"n2"};
+      job.exclusive = true;
+      ASSERT_EQ(w.slurm.submit(std::move(job)), JobId{1});
+    }
+    w.loop.advance(1min);
+    add_endless_pod(w, "s");
+    w.loop.advance(1min);
+    const auto* job = w.slurm.model().job(JobId{own ? 1u : 2u});
+    ASSERT_NE(job, nullptr);
+    ASSERT_EQ(job->view.states.base, slurm::JobState::kRunning);
+    ASSERT_EQ(job->view.nodes, "n1");
+    EXPECT_EQ(node_of("s"), "") << (own ? "its job has that id" : "somebody's job has that id");
+    EXPECT_THAT(json::dump(*w.api.get(r::kPods, {"slurm-bridge", "s"})),
+                ::testing::HasSubstr("waits for the end of pod slurm-bridge/p"));
+    w.api.remove(r::kPods, {"slurm-bridge", "p"});
+    EXPECT_TRUE(w.loop.run_until([&] { return node_of("s") == "n1"; }, 1min));
+  }
+}
+
 // The job has ended and was forgotten while nobody looked: Slurm gives its node to others.
 TEST(BridgeSim, AJobForgottenMeanwhileEndsItsPod) {
   World w(4, 2);

@@ -66,7 +66,8 @@ class PodPlanner final {
     memory_.unheard_of.erase(pod->meta.uid);
     if (it->second.knowledge == slurm::Knowledge::kGone) return with_lost_job(pod, id, view_.highest > id);
     const slurm::Job& job = *it->second.job;
-    if (!stands_for(job, *pod)) return with_lost_job(pod, id, false);
+    const auto record = parse_record(job.admin_comment);
+    if (!record || !stands_for(*record, *pod, view_.uid)) return with_lost_job(pod, id, false);
     tell(pod, true, "Slurm knows job " + id.str() + " again");
     if (requeued_since(job, *pod)) return with_requeued_job(pod, job);
     if (runs(job)) return;
@@ -111,19 +112,6 @@ class PodPlanner final {
     plan_.warnings.push_back(
         {pod, "NoSlurmJob",
          "the pod runs on " + pod->node_name.str() + " without a Slurm job: Slurm does not know of it"});
-  }
-
-  // A slurmctld that was killed forgets the jobs of its last seconds and gives their ids to others.
-  bool stands_for(const slurm::Job& job, const kube::Pod& pod) const {
-    const auto record = parse_record(job.admin_comment);
-    if (!record) return false;
-    if (record->legacy) return std::ranges::find(record->pods, pod.meta.key) != record->pods.end();
-    if (record->unit == view_.uid) return true;
-    // Its group was changed after it had the job.
-    if (std::ranges::find(record->uids, pod.meta.uid) != record->uids.end()) return true;
-    // Or being handed on between two pods of one controller.
-    const kube::OwnerReference* owner = pod.meta.controller();
-    return owner != nullptr && owner->uid == record->owner;
   }
 
   // A killed slurmctld may come back with a state of some seconds ago, in which a job that runs has not started yet.

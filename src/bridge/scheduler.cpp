@@ -25,17 +25,7 @@ void Scheduler::Impl::connect() {
     if (!after || after->terminal()) devices.forget(pod->meta.uid);
     if (!after) notes.forget(pod->meta.uid);
   });
-  table.on_neighbour([this](Neighbour& other) {
-    const auto job = mirror.job(other.job);
-    other.confirmed_at = mirror.confirmed_at(other.job);
-    if (job) {
-      const bool holds = runs(*job) && !requeued_since(*job, other.restarts);
-      other.hold = holds ? Neighbour::Hold::kHolds : Neighbour::Hold::kOver;
-    } else {
-      const bool gone = mirror.knowledge(other.job) == slurm::Knowledge::kGone;
-      other.hold = gone ? Neighbour::Hold::kOver : Neighbour::Hold::kUnknown;
-    }
-  });
+  table.on_neighbour([this](Neighbour& other) { look_at(other); });
   nodes.on_change([this](const NodePtr& before, const NodePtr& after) {
     table.on_node(before, after);
     nodes_changed();
@@ -69,6 +59,19 @@ void Scheduler::Impl::connect() {
     nodes_changed();
   });
   mirror.on_health([this](bool) { all_again(); });
+}
+
+// A pod whose job is lost and whose id is another's holds its node without Slurm's knowledge.
+void Scheduler::Impl::look_at(Neighbour& other) const {
+  const auto job = mirror.job(other.job);
+  other.confirmed_at = mirror.confirmed_at(other.job);
+  if (job) {
+    const bool holds = runs(*job) && !requeued_since(*job, other.restarts) && index->is_job_of(*job, *other.pod);
+    other.hold = holds ? Neighbour::Hold::kHolds : Neighbour::Hold::kOver;
+  } else {
+    const bool gone = mirror.knowledge(other.job) == slurm::Knowledge::kGone;
+    other.hold = gone ? Neighbour::Hold::kOver : Neighbour::Hold::kUnknown;
+  }
 }
 
 void Scheduler::Impl::volumes_changed() {

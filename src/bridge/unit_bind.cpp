@@ -44,7 +44,8 @@ UnitPlanner::Seats UnitPlanner::seats(const HeldJob& held) {
     const std::string& host = held.hosts[i];
     const kube::Pod& pod = *held.pods[i];
     const NodePtr node = nodes_.by_slurm_name(host);
-    std::string refusal = node ? still_ending(node->meta.key.name) : "is not a node of this Kubernetes cluster";
+    bool unknown = false;
+    std::string refusal = node ? still_there(node->meta.key.name, unknown) : "is not a node of this Kubernetes cluster";
     if (node && !refusal.empty()) out.ending = true;
     if (refusal.empty()) refusal = nodes_.refusal(pod, *node, beside[host]);
     std::optional<WantedClaim> device_claim;
@@ -56,6 +57,7 @@ UnitPlanner::Seats UnitPlanner::seats(const HeldJob& held) {
       out.binds.push_back({held.pods[i], node, job.id, job.restart_count, std::move(device_claim)});
     } else {
       out.problem = fmt::format("node {} {}", host, refusal);
+      out.unknown = unknown;
       out.refused.push_back(host);
     }
   }
@@ -139,33 +141,29 @@ std::string UnitPlanner::choose_devices(const HeldJob& held, std::size_t i, cons
   return {};
 }
 
-// Slurm gave the node away when the job of that pod ended; the pod has its grace period still.
-std::string UnitPlanner::still_ending(const std::string& node) const {
+// Slurm gave the node away when the job of that pod ended, and the pod has its grace period still; or it has lost the
+// job. While the job is not known there is nothing to ask: the next tables tell, or none ever does.
+std::string UnitPlanner::still_there(const std::string& node, bool& unknown) const {
+  std::string why;
   for (const Neighbour& other : nodes_.neighbours(node)) {
-    if (other.hold == Neighbour::Hold::kOver) return "waits for the end of pod " + other.pod->meta.key.str();
+    const std::string pod = other.pod->meta.key.str();
+    if (other.hold == Neighbour::Hold::kHolds) continue;
+    unknown = other.hold == Neighbour::Hold::kUnknown;
+    if (!unknown) return "waits for the end of pod " + pod;
+    why = fmt::format("still has pod {}; what became of its job {} is not known", pod, other.job.str());
   }
-  return {};
+  return why;
 }
 
 // False: Slurm must be asked first whether the jobs of pods on these nodes share them with ours, or have made room for
-// it.
+// it. (A node with a pod whose job is over, or not known, is refused before.)
 bool UnitPlanner::knows_neighbours(const HeldJob& held, const std::vector<UnitPlan::Bind>& binds) {
   const slurm::Job& job = *held.view->job;
   const TimePoint since = memory_.running.at({job.id, job.restart_count});
   std::set<JobId> ask;
   for (const UnitPlan::Bind& one : binds) {
     for (const Neighbour& other : nodes_.neighbours(one.node->meta.key.name)) {
-      if (other.job == job.id || other.hold == Neighbour::Hold::kOver) continue;
-      if (other.hold == Neighbour::Hold::kUnknown) {
-        plan_.look_soon = true;
-        wake_at(now_ + 1s);
-        wait(held.pods, "SlurmUnknown",
-             fmt::format(
-                 "Slurm job {} is RUNNING; what became of job {} of pod {}, which is still on node {}, is not known",
-                 job.id.str(), other.job.str(), other.pod->meta.key.str(), one.node->meta.key.name));
-        return false;
-      }
-      if (other.confirmed_at < since) ask.insert(other.job);
+      if (other.job != job.id && other.confirmed_at < since) ask.insert(other.job);
     }
   }
   if (ask.empty()) return true;
@@ -205,7 +203,7 @@ void UnitPlanner::misfit(const HeldJob& held, const Seats& seats) {
   const TimePoint since = memory_.misfits.try_emplace(job.id, now_).first->second;
   const TimePoint patience = since + (seats.ending ? kEndPatience : kMisfitPatience);
   wake_at(now_ + 1s);
-  if (now_ >= patience) {
+  if (now_ >= patience && slurm_.reachable) {
     memory_.misfits.erase(job.id);
     for (const std::string& host : seats.refused) memory_.refused[host] = now_ + kRefusedFor;
     if (held.bound == 0) {
@@ -215,7 +213,8 @@ void UnitPlanner::misfit(const HeldJob& held, const Seats& seats) {
       wake_at(now_);
     }
   }
-  wait(held.pods, "NodeRefused", "Slurm job " + job.id.str() + " is RUNNING but the pod cannot start: " + problem);
+  wait(held.pods, seats.unknown ? "SlurmUnknown" : "NodeRefused",
+       "Slurm job " + job.id.str() + " is RUNNING but the pod cannot start: " + problem);
 }
 
 }  // namespace bascule::bridge

@@ -151,6 +151,12 @@ const JobRecord* UnitIndex::record(JobId job) const {
   return it == records_.end() ? nullptr : &it->second;
 }
 
+bool UnitIndex::is_job_of(const slurm::Job& job, const kube::Pod& pod) const {
+  if (const JobRecord* known = record(job.id)) return stands_for(*known, pod, unit_of(pod));
+  const auto legacy = parse_record(job.admin_comment);
+  return legacy && legacy->legacy && stands_for(*legacy, pod, unit_of(pod));
+}
+
 bool UnitIndex::any_pod(JobId job, const std::function<bool(const kube::Pod&)>& such) const {
   const auto among = [&](const Uid& unit) {
     const auto it = units_.find(unit);

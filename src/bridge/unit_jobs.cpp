@@ -229,6 +229,16 @@ bool requeued_since(const slurm::Job& job, std::uint32_t restarts) {
   return job.restart_count == restarts && !runs(job) && is_requeuing(job.states);
 }
 
+bool stands_for(const JobRecord& record, const kube::Pod& pod, const Uid& unit) {
+  if (record.legacy) return std::ranges::find(record.pods, pod.meta.key) != record.pods.end();
+  if (record.unit == unit) return true;
+  // Its group was changed after it had the job.
+  if (std::ranges::find(record.uids, pod.meta.uid) != record.uids.end()) return true;
+  // Or being handed on between two pods of one controller.
+  const kube::OwnerReference* owner = pod.meta.controller();
+  return owner != nullptr && owner->uid == record.owner;
+}
+
 bool has_successors(const JobRecord& record) {
   const bool single = record.uids.size() == 1 && record.uids.front() == record.unit;
   return !record.legacy && (!single || !record.owner.empty());

@@ -43,6 +43,9 @@ bool requeued_since(const slurm::Job& job, std::uint32_t restarts);
 inline bool requeued_since(const slurm::Job& job, const kube::Pod& pod) {
   return requeued_since(job, restarts_of(pod));
 }
+// Whether a job of this record is the one that the label of a pod of `unit` means. A slurmctld that was killed forgets
+// the jobs of its last seconds and gives their ids to others.
+bool stands_for(const JobRecord& record, const kube::Pod& pod, const Uid& unit);
 // Whether others may come for the job when its pods are gone: other members of its gang, or what the pod's controller
 // makes in its place.
 bool has_successors(const JobRecord& record);

@@ -87,7 +87,7 @@ struct Neighbour {
   enum class Hold : std::uint8_t {
     kUnknown,
     kHolds,  // as of `confirmed_at`
-    kOver,   // Slurm may have given the node away; the pod has its grace period still
+    kOver,   // Slurm may have given the node away; the pod has its grace period still, or Slurm lost its job
   };
   PodPtr pod;
   JobId job;

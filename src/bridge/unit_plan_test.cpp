@@ -269,6 +269,33 @@ TEST_F(UnitPlanTest, AsksAboutThePodsOnTheNodeBeforeItBindsBesideThem) {
   EXPECT_NE(p.waiting[0].message.find("waits for the end of pod ns/other"), std::string::npos);
 }
 
+// A lost job may not be heard of for as long as its pod lives.
+TEST_F(UnitPlanTest, ANodeWhosePodIsNotKnownToSlurmIsGivenBackInTheEnd) {
+  auto other = std::make_shared<kube::Pod>();
+  other->meta.key = {"ns", "other"};
+  other->meta.uid = Uid("other");
+  other->meta.labels = {{interner(names::kSlurmJobId), interner("5")}};
+  other->node_name = interner("n2");
+  nodes.on_pod(nullptr, other);
+  nodes.on_neighbour([&](Neighbour& one) { one.hold = Neighbour::Hold::kUnknown; });
+  add_job(7, slurm::JobState::kRunning, "n2");
+  mark(7);
+  UnitPlan p = plan();
+  EXPECT_TRUE(p.binds.empty() && p.cancels.empty());
+  EXPECT_FALSE(p.look_soon) << "nothing comes of it";
+  now += kEndPatience - 1s;
+  view.jobs[0].confirmed_at = now;
+  EXPECT_TRUE(plan().cancels.empty());
+  now += 1s;
+  view.jobs[0].confirmed_at = now;
+  slurm.reachable = false;
+  EXPECT_TRUE(plan().cancels.empty()) << "nothing can be given back";
+  slurm.reachable = true;
+  p = plan();
+  EXPECT_EQ(p.cancels.size(), 1u);
+  EXPECT_TRUE(memory.refused.contains("n2"));
+}
+
 TEST_F(UnitPlanTest, ManyPodsOnTheNodeAreLookedUpTogether) {
   for (std::uint32_t id = 20; id < 30; ++id) {
     auto other = std::make_shared<kube::Pod>();

@@ -74,7 +74,8 @@ class UnitPlanner final {
     std::vector<PodPtr> unready;       // that wait for volumes
     std::vector<std::string> refused;  // hosts
     std::string problem;               // the last one's
-    bool ending = false;               // it will pass: a pod whose job is over ends on a refused host
+    bool unknown = false;              // the last one is that Slurm does not know a job
+    bool ending = false;               // it may pass: a pod whose job is over, or not known, is still on a refused host
   };
   void running(HeldJob& held);
   Seats seats(const HeldJob& held);
@@ -85,7 +86,7 @@ class UnitPlanner final {
   bool knows_layout(const HeldJob& held);
   std::string choose_devices(const HeldJob& held, std::size_t i, const kube::Node& node, std::vector<DeviceId>& taken,
                              std::optional<WantedClaim>& claim);
-  std::string still_ending(const std::string& node) const;
+  std::string still_there(const std::string& node, bool& unknown) const;
   bool knows_neighbours(const HeldJob& held, const std::vector<UnitPlan::Bind>& binds);
   void bind(const HeldJob& held, std::vector<UnitPlan::Bind> binds);
   void misfit(const HeldJob& held, const Seats& seats);
