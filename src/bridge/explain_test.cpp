@@ -100,7 +100,8 @@ TEST_F(ExplainTest, EveryReasonSaysWhatToDo) {
       {"SubmitInDoubt", "Nothing to do"},        {"OwnerUnknown", "Create the object"},
       {"SlurmUnknown", "nothing is guessed"},    {"SlurmJobEnded", "sacct"},
       {"InsufficientPods", "when that is over"}, {"NodeRefused", "see to the node"},
-      {"ForeignJob", "Remove the label"},        {"SlurmStarting", "a matter of a second"}};
+      {"ForeignJob", "Remove the label"},        {"SlurmStarting", "a matter of a second"},
+      {"KubernetesRefused", "admission policy"}};
   int number = 0;
   for (const auto& [reason, remedy] : expected) {
     const std::string name = "p-" + std::to_string(++number);

@@ -155,7 +155,14 @@ Task<> Scheduler::Impl::cancel_job(UnitPlan::Cancel cancel, Uid unit, std::stop_
 }
 
 Task<> Scheduler::Impl::mark_pod(UnitPlan::Mark mark, Uid unit, std::stop_token stop) {
-  const bool marked = co_await patch_pod(kube, mark.pod, mark_patch(*mark.pod, mark.job), {}, stop);
+  bool marked = false;
+  try {
+    marked = co_await patch_pod(kube, mark.pod, mark_patch(*mark.pod, mark.job), {}, stop);
+  } catch (const kube::Forbidden& error) {
+    deny(unit, mark.pod, UnitMemory::Denial::What::kMark, error);
+  } catch (const kube::Invalid& error) {
+    deny(unit, mark.pod, UnitMemory::Denial::What::kMark, error);
+  }
   if (!marked) co_return;  // the pod has gone, or is another by now; its event is on the way
   memory[unit].marked[mark.pod->meta.uid] = mark.job;
   controller->add_first(unit.str());
@@ -208,6 +215,7 @@ Task<> Scheduler::Impl::bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token 
   table.usage().assume(bind.pod, node, bind.job, bind.restarts);
   memory[unit].binding.insert_or_assign(uid, NodeName(node));
   bool failed = false;
+  bool denied = false;
   try {
     co_await kube.create_sub(kube::resources::kPods, bind.pod->meta.key, "binding",
                              binding(*bind.pod, node, bind.restarts), stop);
@@ -216,15 +224,21 @@ Task<> Scheduler::Impl::bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token 
   } catch (const kube::Conflict& error) {
     failed = true;
     log::warning("pod not bound", {{"pod", bind.pod->meta.key}, {"why", error}});
+  } catch (const kube::Forbidden& error) {
+    denied = true;
+    deny(unit, bind.pod, UnitMemory::Denial::What::kBinding, error);
+  } catch (const kube::Invalid& error) {
+    denied = true;
+    deny(unit, bind.pod, UnitMemory::Denial::What::kBinding, error);
   } catch (...) {
     unassume(unit, uid);
     throw;
   }
-  if (failed) {
+  if (failed || denied) {
     unassume(unit, uid);
-    memory[unit].bind_after = loop.now() + 1s;
+    if (failed) memory[unit].bind_after = loop.now() + 1s;
     if (bind.device_claim) co_await devices.undo(bind.pod, bind.device_claim->key, stop);
-    controller->add_after(unit.str(), 1s);
+    if (failed) controller->add_after(unit.str(), 1s);
     co_return;
   }
   counters.bound.add();
@@ -232,6 +246,15 @@ Task<> Scheduler::Impl::bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token 
   events.record(
       reference_to(*bind.pod), kube::EventType::kNormal, "Scheduled", "Binding",
       "Successfully assigned " + bind.pod->meta.key.str() + " to " + node + " by Slurm job " + bind.job.str());
+}
+
+// That pod alone is held up by it; the plan says for how long.
+void Scheduler::Impl::deny(const Uid& unit, const PodPtr& pod, UnitMemory::Denial::What what,
+                           const kube::Error& error) {
+  memory[unit].deny(pod->meta.uid, what, error.what(), loop.now());
+  log::limited(log::Level::kWarning, 10s, "Kubernetes does not let a pod start",
+               {{"pod", pod->meta.key}, {"why", error}});
+  controller->add(unit.str());
 }
 
 void Scheduler::Impl::unassume(const Uid& unit, const Uid& pod) {

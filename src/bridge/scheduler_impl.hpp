@@ -95,6 +95,7 @@ struct Scheduler::Impl {
   Task<> claim_devices(UnitPlan::Bind bind, std::set<Uid>& unclaimed, std::stop_token stop);
   Task<> bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token stop);
   void unassume(const Uid& unit, const Uid& pod);
+  void deny(const Uid& unit, const PodPtr& pod, UnitMemory::Denial::What what, const kube::Error& error);
 };
 
 }  // namespace bascule::bridge

@@ -75,5 +75,57 @@ TEST(Stall, AGroupMadeAnewIsReadAnew) {
   EXPECT_THAT(reason_of(w, "third"), ::testing::HasSubstr("InsufficientPods"));
 }
 
+// Another admission policy, or our own rights. Its job does not keep the node for ever, and others go on.
+TEST(Stall, APodThatKubernetesRefusesToChangeSaysSoAndGivesItsJobBack) {
+  for (const auto& [verb, resource] : {std::pair("patch", "pods"), std::pair("create", "pods/binding")}) {
+    World w(24, 2, 1h);
+    bool refuses = true;
+    w.api.set_faults([&](const testing::ApiCall& call) -> testing::ApiFault {
+      if (!refuses || !call.is(verb, resource) || call.key.name != "p") return {};
+      return {.kind = testing::ApiFault::Kind::kStatus, .code = 403};
+    });
+    w.scheduler.start();
+    w.pod_sync.start();
+    add_pod(w, "p");
+    add_pod(w, "other");
+    w.loop.advance(10s);
+    EXPECT_EQ(w.pods_on_nodes().size(), 1u) << resource;
+    EXPECT_THAT(reason_of(w, "p"), ::testing::HasSubstr("KubernetesRefused"));
+    EXPECT_THAT(reason_of(w, "p"), ::testing::HasSubstr("forbidden, as planned"));
+    ASSERT_EQ(w.live_jobs(), 2u);
+    EXPECT_TRUE(w.loop.run_until([&] { return w.live_jobs() == 1; }, 30s)) << resource;
+    w.loop.advance(5min);
+    EXPECT_LE(w.slurm.model().submitted(), 8u) << "ever less often";
+    const std::size_t writes = w.api.writes().size();
+    w.loop.advance(5min);
+    EXPECT_LE(w.api.writes().size() - writes, 150u);
+    refuses = false;
+    EXPECT_TRUE(w.loop.run_until([&] { return w.pods_on_nodes().size() == 2; }, 2min)) << reason_of(w, "p");
+  }
+}
+
+// Of a gang that runs already only that member waits, and keeps its place.
+TEST(Stall, AMemberThatIsNotBoundHoldsUpNoOther) {
+  World w(25, 3, 1h);
+  bool refuses = true;
+  std::string victim;
+  w.api.set_faults([&](const testing::ApiCall& call) -> testing::ApiFault {
+    if (!refuses || !call.is("create", "pods/binding")) return {};
+    if (victim.empty()) victim = call.key.name;
+    if (victim != call.key.name) return {};
+    return {.kind = testing::ApiFault::Kind::kStatus, .code = 422};
+  });
+  w.scheduler.start();
+  w.pod_sync.start();
+  w.add_gang("gang", 3, 3);
+  w.loop.advance(2min);
+  EXPECT_EQ(w.pods_on_nodes().size(), 2u);
+  EXPECT_EQ(w.live_jobs(), 1u);
+  EXPECT_THAT(reason_of(w, victim), ::testing::HasSubstr("KubernetesRefused"));
+  refuses = false;
+  EXPECT_TRUE(w.loop.run_until([&] { return w.pods_on_nodes().size() == 3; }, 90s)) << reason_of(w, victim);
+  EXPECT_EQ(w.slurm.model().submitted(), 1u);
+}
+
 }  // namespace
 }  // namespace bascule::bridge

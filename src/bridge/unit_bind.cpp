@@ -8,10 +8,12 @@ using namespace std::chrono_literals;
 
 // More neighbours than these are looked up together.
 constexpr std::size_t kAskedEach = 3;
+// When the API server is asked again after a no: after as long as it has been saying so, within these.
+constexpr Duration kDeniedAtLeast = 1s;
+constexpr Duration kDeniedAtMost = 60s;
 
 void UnitPlanner::running(HeldJob& held) {
   const slurm::Job& job = *held.view->job;
-  memory_.running.try_emplace({job.id, job.restart_count}, now_);
   if (!held.unreadable.empty()) {
     wake_at(now_ + 5s);
     return wait(held.pods, "SlurmUnknown",
@@ -23,6 +25,7 @@ void UnitPlanner::running(HeldJob& held) {
   }
   if (!knows_layout(held)) return;
   Seats found = seats(held);
+  if (denied(held, found)) return;
   const std::size_t members = held.members() + placed(&held);
   if (held.bound == 0 && members < minimum()) found.problem = "its gang has only " + too_few(members);
   if (found.problem.empty()) {
@@ -43,6 +46,11 @@ UnitPlanner::Seats UnitPlanner::seats(const HeldJob& held) {
   for (std::size_t i = 0; i < held.pods.size(); ++i) {
     const std::string& host = held.hosts[i];
     const kube::Pod& pod = *held.pods[i];
+    const UnitMemory::Denial* denial = denial_of(held.pods[i], job.id);
+    if (denial != nullptr && !may_try(*denial, job)) {
+      out.denied.push_back(held.pods[i]);
+      continue;
+    }
     const NodePtr node = nodes_.by_slurm_name(host);
     bool unknown = false;
     std::string refusal = node ? still_there(node->meta.key.name, unknown) : "is not a node of this Kubernetes cluster";
@@ -153,6 +161,50 @@ std::string UnitPlanner::still_there(const std::string& node, bool& unknown) con
     why = fmt::format("still has pod {}; what became of its job {} is not known", pod, other.job.str());
   }
   return why;
+}
+
+// What the API server said no to and is still wanted.
+const UnitMemory::Denial* UnitPlanner::denial_of(const PodPtr& pod, JobId job) const {
+  const auto it = memory_.denied.find(pod->meta.uid);
+  if (it == memory_.denied.end()) return nullptr;
+  const bool done = it->second.what == UnitMemory::Denial::What::kMark && is_marked(pod, job);
+  return done ? nullptr : &it->second;
+}
+
+// Ever less often, but for each job that starts.
+bool UnitPlanner::may_try(const UnitMemory::Denial& denial, const slurm::Job& job) {
+  const auto started = memory_.running.find({job.id, job.restart_count});
+  if (started != memory_.running.end() && denial.last < started->second) return true;
+  const TimePoint again = denial.last + std::clamp<Duration>(denial.last - denial.since, kDeniedAtLeast, kDeniedAtMost);
+  if (now_ < again) wake_at(again);
+  return now_ >= again;
+}
+
+// True: nobody is bound. A pod that the API server lets nobody mark or bind holds up the others of its job only where
+// all must start together, and then not for ever: the job is given back.
+bool UnitPlanner::denied(const HeldJob& held, const Seats& seats) {
+  const slurm::Job& job = *held.view->job;
+  const auto sentence = [&job](const UnitMemory::Denial& denial) {
+    return "Slurm job " + job.id.str() + " is RUNNING but Kubernetes does not let the pod start: " + denial.why;
+  };
+  if (held.bound > 0) {
+    for (const PodPtr& pod : seats.denied) wait({pod}, "KubernetesRefused", sentence(*denial_of(pod, job.id)));
+    return false;
+  }
+  const TimePoint started = memory_.running.at({job.id, job.restart_count});
+  const UnitMemory::Denial* overdue = nullptr;
+  for (const PodPtr& pod : held.pods) {
+    const UnitMemory::Denial* denial = denial_of(pod, job.id);
+    if (denial == nullptr || denial->last < started) continue;
+    const TimePoint patience = std::max(denial->since, started) + kMisfitPatience;
+    if (now_ >= patience) overdue = denial;
+    if (now_ < patience) wake_at(patience);
+  }
+  if (overdue != nullptr) plan_.cancels.push_back({job.id, "Kubernetes does not let its pods start: " + overdue->why});
+  if (overdue == nullptr && seats.denied.empty()) return false;
+  const UnitMemory::Denial& told = overdue != nullptr ? *overdue : *denial_of(seats.denied.front(), job.id);
+  wait(held.pods, "KubernetesRefused", sentence(told));
+  return true;
 }
 
 // False: Slurm must be asked first whether the jobs of pods on these nodes share them with ours, or have made room for

@@ -15,6 +15,9 @@ UnitPlan UnitPlanner::run() {
     if (pod->bound() || pod->terminal()) memory_.binding.erase(pod->meta.uid);
     if (label_of(*pod)) memory_.marked.erase(pod->meta.uid);
   }
+  std::erase_if(memory_.denied, [&waiting](const auto& one) {
+    return std::ranges::none_of(waiting, [&one](const PodPtr& pod) { return pod->meta.uid == one.first; });
+  });
   if (!slurm_.synced) {
     if (waiting.empty()) return {};
     wake_at(now_ + 1s);
@@ -86,7 +89,8 @@ void UnitPlanner::with_job(HeldJob& held) {
   if (held.pods.empty()) return;
   const slurm::Job& job = *held.view->job;
   if (job.states.base == slurm::JobState::kPending) return pending(held);
-  for (const PodPtr& pod : held.pods) mark(pod, job.id);
+  if (runs(job)) memory_.running.try_emplace({job.id, job.restart_count}, now_);
+  for (const PodPtr& pod : held.pods) mark(pod, job);
   memory_.failures = 0;
   if (runs(job)) return running(held);
   memory_.misfits.erase(job.id);
@@ -94,10 +98,12 @@ void UnitPlanner::with_job(HeldJob& held) {
        "Slurm job " + job.id.str() + " is " + slurm::print(job.states));
 }
 
-void UnitPlanner::mark(const PodPtr& pod, JobId job) {
-  if (label_of(*pod) == job && pod->meta.has_finalizer(names::kFinalizer)) return;
-  const auto known = memory_.marked.find(pod->meta.uid);
-  if (known == memory_.marked.end() || known->second != job) plan_.marks.push_back({pod, job});
+void UnitPlanner::mark(const PodPtr& pod, const slurm::Job& job) {
+  if (is_marked(pod, job.id)) return;
+  const UnitMemory::Denial* denial = denial_of(pod, job.id);
+  if (denial == nullptr || denial->what != UnitMemory::Denial::What::kMark || may_try(*denial, job)) {
+    plan_.marks.push_back({pod, job.id});
+  }
 }
 
 bool UnitPlanner::is_marked(const PodPtr& pod, JobId job) const {
@@ -111,7 +117,7 @@ void UnitPlanner::pending(HeldJob& held) {
   const JobView& view = *held.view;
   memory_.misfits.erase(view.job->id);
   plan_.waits_for_nodes = true;
-  for (const PodPtr& pod : held.pods) mark(pod, view.job->id);
+  for (const PodPtr& pod : held.pods) mark(pod, *view.job);
   const std::size_t others = placed(&held);
   if (unit_.root && unit_.root->gang && held.pods.size() + jobs_.uncovered.size() + others < minimum()) {
     // Members of a requeued gang come one by one.

@@ -120,6 +120,13 @@ class NodeView {
 
 // What this process remembers of a unit between plans. Losing it (a restart) costs time, never correctness.
 struct UnitMemory {
+  // The API server's no to a change of a pod: by an admission policy, or for want of rights.
+  struct Denial {
+    enum class What : std::uint8_t { kMark, kBinding };
+    What what = What::kMark;
+    std::string why;
+    TimePoint since{}, last{};
+  };
   bool submitting = false;              // a submit is under way
   std::optional<TimePoint> doubt;       // a submit ended at this time without a clear answer
   std::optional<TimePoint> hold_until;  // after a refusal or error
@@ -134,6 +141,7 @@ struct UnitMemory {
   std::set<std::pair<JobId, std::string>> given_up;              // hosts of running jobs that Kubernetes kept refusing
   std::map<Uid, JobId> marked;                                   // label and finalizer written, maybe not seen back yet
   std::map<Uid, NodeName> binding;                               // bind under way or done, not seen back yet
+  std::map<Uid, Denial> denied;                                  // of waiting pods
   // slurmctld was asked about this job alone, and its answer is good until then: one that takes longer than
   // kConfirmWithin would else be old whenever it comes, and nothing would ever be bound.
   std::map<JobId, TimePoint> confirmed;
@@ -142,6 +150,14 @@ struct UnitMemory {
   std::map<JobId, JobLayout> layouts;     // of running jobs whose pods ask for devices
   std::string update_refused;             // UnitPlan::Update::fingerprint of what Slurm did not accept
   std::string update_refused_why;
+
+  void deny(const Uid& pod, Denial::What what, std::string why, TimePoint at) {
+    Denial& denial = denied[pod];
+    if (denial.why.empty() || denial.what != what) denial.since = at;
+    denial.what = what;
+    denial.why = std::move(why);
+    denial.last = at;
+  }
 };
 
 struct Waiting {

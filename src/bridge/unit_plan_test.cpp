@@ -353,6 +353,56 @@ TEST_F(UnitPlanTest, MisfitIsGivenBack) {
   EXPECT_TRUE(memory.refused.contains("bad"));
 }
 
+// An admission policy: the pod is asked about again, ever less often, and its job is given back as for a node.
+TEST_F(UnitPlanTest, AMarkThatKubernetesRefusesGivesTheJobBack) {
+  add_job(7, slurm::JobState::kRunning, "n1");
+  EXPECT_EQ(plan().marks.size(), 1u);
+  memory.deny(pod.meta.uid, UnitMemory::Denial::What::kMark, "not here", now);
+  UnitPlan p = plan();
+  EXPECT_TRUE(p.marks.empty() && p.cancels.empty());
+  ASSERT_EQ(p.waiting.size(), 1u);
+  EXPECT_EQ(p.waiting[0].reason, "KubernetesRefused");
+  EXPECT_TRUE(p.waiting[0].message.ends_with("not here")) << p.waiting[0].message;
+  ASSERT_TRUE(p.wake);
+  std::size_t tries = 0;
+  for (; p.cancels.empty() && tries < 20; p = plan()) {
+    now = view.jobs[0].confirmed_at = *p.wake;
+    if (p = plan(); p.marks.empty()) continue;
+    memory.deny(pod.meta.uid, UnitMemory::Denial::What::kMark, "not here", now);
+    ++tries;
+  }
+  EXPECT_EQ(now, TimePoint(1h) + kMisfitPatience);
+  EXPECT_EQ(tries, 5u);
+  EXPECT_TRUE(memory.refused.empty()) << "no node is to blame";
+  view.jobs.clear();
+  add_job(8, slurm::JobState::kRunning, "n1");
+  now += 1s;
+  p = plan();
+  EXPECT_EQ(p.marks.size(), 1u) << "each job that starts is tried";
+  EXPECT_TRUE(p.cancels.empty());
+  mark(8);
+  EXPECT_EQ(plan().binds.size(), 1u) << "the refusal has ended";
+}
+
+TEST_F(UnitPlanTest, ABindingThatKubernetesRefusesGivesTheJobBack) {
+  add_job(7, slurm::JobState::kRunning, "n1");
+  mark(7);
+  EXPECT_EQ(plan().binds.size(), 1u);
+  memory.deny(pod.meta.uid, UnitMemory::Denial::What::kBinding, "not here", now);
+  UnitPlan p = plan();
+  EXPECT_TRUE(p.binds.empty() && p.cancels.empty());
+  EXPECT_EQ(p.waiting.at(0).reason, "KubernetesRefused");
+  now = view.jobs[0].confirmed_at = *p.wake;
+  EXPECT_EQ(plan().binds.size(), 1u) << "once more";
+  now = view.jobs[0].confirmed_at = TimePoint(1h) + kMisfitPatience;
+  p = plan();
+  EXPECT_TRUE(p.binds.empty());
+  EXPECT_EQ(p.cancels.size(), 1u);
+  pod.node_name = interner("n1");
+  plan();
+  EXPECT_TRUE(memory.denied.empty());
+}
+
 // Slurm does not know why the job was given back: it would choose the same node again, for ever.
 TEST_F(UnitPlanTest, AHostThatWasRefusedIsLeftOutWhileThereAreOthers) {
   add_node("bad", {{interner("team"), interner("a"), interner("NoSchedule")}});

@@ -37,7 +37,7 @@ class UnitPlanner final {
 
   void cancel_surplus();
   void with_job(HeldJob& held);
-  void mark(const PodPtr& pod, JobId job);
+  void mark(const PodPtr& pod, const slurm::Job& job);
   bool is_marked(const PodPtr& pod, JobId job) const;
   void pending(HeldJob& held);
   void follow(const JobView& view, Waiting& waiting, std::size_t others);
@@ -72,6 +72,7 @@ class UnitPlanner final {
   struct Seats {
     std::vector<UnitPlan::Bind> binds;
     std::vector<PodPtr> unready;       // that wait for volumes
+    std::vector<PodPtr> denied;        // that the API server said no to, and will not be asked about now
     std::vector<std::string> refused;  // hosts
     std::string problem;               // the last one's
     bool unknown = false;              // the last one is that Slurm does not know a job
@@ -87,6 +88,9 @@ class UnitPlanner final {
   std::string choose_devices(const HeldJob& held, std::size_t i, const kube::Node& node, std::vector<DeviceId>& taken,
                              std::optional<WantedClaim>& claim);
   std::string still_there(const std::string& node, bool& unknown) const;
+  const UnitMemory::Denial* denial_of(const PodPtr& pod, JobId job) const;
+  bool may_try(const UnitMemory::Denial& denial, const slurm::Job& job);
+  bool denied(const HeldJob& held, const Seats& seats);
   bool knows_neighbours(const HeldJob& held, const std::vector<UnitPlan::Bind>& binds);
   void bind(const HeldJob& held, std::vector<UnitPlan::Bind> binds);
   void misfit(const HeldJob& held, const Seats& seats);

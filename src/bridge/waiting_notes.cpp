@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/log.hpp"
 #include "base/time.hpp"
 #include "bridge/pod_patch.hpp"
 
@@ -30,6 +31,12 @@ json::Object condition_patch(const kube::Pod& pod, const Waiting& waiting, WallT
   return {{"status", json::Object{{"conditions", json::Array{std::move(condition)}}}}};
 }
 
+// Whoever may not write the condition may still write the event, and place other pods.
+void not_told(const kube::Pod& pod, const kube::Error& error) {
+  log::limited(log::Level::kWarning, std::chrono::seconds(10), "pod not told why it waits",
+               {{"pod", pod.meta.key}, {"why", error}});
+}
+
 }  // namespace
 
 Task<> WaitingNotes::tell(Waiting waiting, std::stop_token stop) {
@@ -45,8 +52,14 @@ Task<> WaitingNotes::tell(Waiting waiting, std::stop_token stop) {
       known.turns = at - known.turned > 2 * kTurnAtMost ? 1 : known.turns + 1;
       known.turned = at;
     }
-    const bool written =
-        co_await patch_pod(kube_, pod, condition_patch(*pod, waiting, kube_.loop().wall()), "status", stop);
+    bool written = true;
+    try {
+      written = co_await patch_pod(kube_, pod, condition_patch(*pod, waiting, kube_.loop().wall()), "status", stop);
+    } catch (const kube::Forbidden& error) {
+      not_told(*pod, error);
+    } catch (const kube::Invalid& error) {
+      not_told(*pod, error);
+    }
     if (written && !same) {
       events_.record(reference_to(*pod), kube::EventType::kWarning, "FailedScheduling", "Scheduling",
                      waiting.message + waiting.detail);

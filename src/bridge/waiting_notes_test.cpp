@@ -80,5 +80,20 @@ TEST_F(WaitingNotesTest, AReasonThatFlipsIsToldEverMoreSeldom) {
   EXPECT_FALSE(notes.untold_for({{"Priority", "again", {}, {seen}}})) << "long after, at once";
 }
 
+// A policy that lets nobody write the condition: the event says it, ever more seldom, and nothing else is held up.
+TEST_F(WaitingNotesTest, WhoMayNotWriteTheConditionWritesTheEvent) {
+  const Waiting waiting{"Priority", "it waits", {}, {pod("p", loop.wall() - 1h)}};
+  api.set_faults([](const bascule::testing::ApiCall& call) -> bascule::testing::ApiFault {
+    if (!call.is("patch", "pods/status")) return {};
+    return {.kind = bascule::testing::ApiFault::Kind::kStatus, .code = 403};
+  });
+  for (int second = 0; second < 3600; ++second) {
+    bascule::testing::run(loop, notes.tell(waiting, {}));
+    loop.advance(1s);
+  }
+  EXPECT_LE(api.calls("patch", "pods/status"), 25u);
+  EXPECT_EQ(api.list({"events.k8s.io", "v1", "events", "Event", true}).size(), 1u);
+}
+
 }  // namespace
 }  // namespace bascule::bridge
