@@ -338,6 +338,22 @@ TEST_F(GangTest, WhoCannotJoinAWaitingJobHoldsUpNobody) {
   EXPECT_FALSE(p.submit);
 }
 
+TEST_F(GangTest, ARequestThatKeepsChangingIsUpdatedEverMoreSeldom) {
+  for (const char* name : {"a", "b"}) mark(*add_pod(name), 7);
+  add_job(7, slurm::JobState::kPending, {"a"});
+  int updates = 0;
+  for (int second = 0; second < 600; ++second, now += 1s) {
+    const UnitPlan p = plan();
+    ASSERT_TRUE(p.wake);
+    if (!p.update) continue;
+    ++updates;
+    memory.updated(JobId{7}, now);  // and the next plan finds it changed again
+  }
+  EXPECT_TRUE(updates > 10 && updates < 20) << updates;
+  now += 10min;
+  EXPECT_TRUE(plan().update);
+}
+
 TEST_F(GangTest, AChangeThatSlurmRefusesIsTold) {
   for (const char* name : {"a", "b"}) mark(*add_pod(name), 7);
   add_job(7, slurm::JobState::kPending, {"a"});

@@ -66,8 +66,8 @@ class PodPlanner final {
     memory_.unheard_of.erase(pod->meta.uid);
     if (it->second.knowledge == slurm::Knowledge::kGone) return with_lost_job(pod, id, view_.highest > id);
     const slurm::Job& job = *it->second.job;
-    const auto record = parse_record(job.admin_comment);
-    if (!record || !stands_for(*record, *pod, view_.uid)) return with_lost_job(pod, id, false);
+    const JobRecord* record = record_of(job);
+    if (record == nullptr || !stands_for(*record, *pod, view_.uid)) return with_lost_job(pod, id, false);
     tell(pod, true, "Slurm knows job " + id.str() + " again");
     if (requeued_since(job, *pod)) return with_requeued_job(pod, job);
     if (runs(job)) return;
@@ -112,6 +112,15 @@ class PodPlanner final {
     plan_.warnings.push_back(
         {pod, "NoSlurmJob",
          "the pod runs on " + pod->node_name.str() + " without a Slurm job: Slurm does not know of it"});
+  }
+
+  // That of a large gang is long, and asked for by each of its pods.
+  const JobRecord* record_of(const slurm::Job& job) {
+    const auto ours = std::ranges::find(view_.jobs, job.id, [](const JobView& one) { return one.job->id; });
+    if (ours != view_.jobs.end()) return &ours->record;
+    const auto [other, fresh] = others_.try_emplace(job.id);
+    if (fresh) other->second = parse_record(job.admin_comment);
+    return other->second ? &*other->second : nullptr;
   }
 
   // A killed slurmctld may come back with a state of some seconds ago, in which a job that runs has not started yet.
@@ -236,6 +245,7 @@ class PodPlanner final {
   const PodSyncView& view_;
   PodSyncMemory& memory_;
   TimePoint now_;
+  std::map<JobId, std::optional<JobRecord>> others_;  // records of jobs that are not of this unit
   PodSyncPlan plan_;
 };
 

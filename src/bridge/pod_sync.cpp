@@ -1,9 +1,11 @@
 #include "bridge/pod_sync.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/log.hpp"
 #include "base/time.hpp"
+#include "bridge/at_once.hpp"
 #include "bridge/bridge_metrics.hpp"
 #include "bridge/claim_writer.hpp"
 #include "bridge/names.hpp"
@@ -129,7 +131,7 @@ struct PodSync::Impl {
         memory[unit].told.insert_or_assign(one.pod->meta.uid, one.message);
       }
     }
-    for (const PodSyncPlan::Delete& one : plan.deletes) co_await remove_pod(one, unit, stop);
+    co_await remove_pods(plan.deletes, unit, stop);
     for (const PodSyncPlan::Adopt& one : plan.adopts) co_await adopt_job(one, stop);
     for (const auto& [job, pods] : plan.pins) co_await pin_job(job, pods, stop);
     for (const ClaimPtr& claim : plan.device_drops) co_await drop_claim(claim, stop);
@@ -142,11 +144,14 @@ struct PodSync::Impl {
       result.requeue_after = 2s;
       co_return result;
     }
-    for (const PodPtr& pod : plan.releases) {
-      co_await patch_pod(parts.kube, pod, release_patch(), {}, stop);
-      if (parts.pods.get(pod->meta.key)) memory[unit].released.insert_or_assign(pod->meta.uid, loop.now());
-    }
+    co_await each_at_once(loop, plan.releases,
+                          [this, &unit, &stop](const PodPtr& pod) { return release(pod, unit, stop); });
     co_return result;
+  }
+
+  Task<> release(PodPtr pod, Uid unit, std::stop_token stop) {
+    co_await patch_pod(parts.kube, pod, release_patch(), {}, stop);
+    if (parts.pods.get(pod->meta.key)) memory[unit].released.insert_or_assign(pod->meta.uid, loop.now());
   }
 
   // A pending job whose pods run already may start nowhere else.
@@ -180,9 +185,26 @@ struct PodSync::Impl {
     log::info("job held to its pods' nodes", {{"job", id}, {"pods", pods.size()}});
   }
 
+  // Slurm is asked about a job before each batch of its pods, not for each: it has given their nodes away already.
+  Task<> remove_pods(const std::vector<PodSyncPlan::Delete>& all, Uid unit, std::stop_token stop) {
+    for (std::size_t at = 0; at < all.size(); at += kCallsAtOnce) {
+      std::map<JobId, std::optional<slurm::Job>> jobs;
+      std::vector<Task<>> batch;
+      for (std::size_t i = at; i < std::min(all.size(), at + kCallsAtOnce); ++i) {
+        const JobId id = all[i].job;
+        if (!jobs.contains(id)) {
+          std::optional<slurm::Job> job = co_await parts.mirror.ask(id, stop);
+          jobs.emplace(id, std::move(job));
+        }
+        const std::optional<slurm::Job>& job = jobs.at(id);
+        if (job && runs(*job) && !requeued_since(*job, *all[i].pod)) continue;
+        batch.push_back(remove_pod(all[i], unit, stop));
+      }
+      co_await when_all(loop, std::move(batch));
+    }
+  }
+
   Task<> remove_pod(PodSyncPlan::Delete one, Uid unit, std::stop_token stop) {
-    const std::optional<slurm::Job> job = co_await parts.mirror.ask(one.job, stop);
-    if (job && runs(*job) && !requeued_since(*job, *one.pod)) co_return;
     if (one.running_since) {
       const auto since = std::chrono::floor<std::chrono::seconds>(one.running_since->time_since_epoch());
       const bool running = co_await parts.slurm.partitions_unchanged(since.count(), stop);
@@ -225,10 +247,13 @@ struct PodSync::Impl {
 
   // False: a pod of the job is still there after all, or that could not be seen; later.
   Task<bool> cancel_job(PodSyncPlan::Cancel one, Uid unit, std::stop_token stop) {
-    for (std::size_t i = 0; i < one.pods.size() && i < one.uids.size(); ++i) {
-      const bool over = co_await pod_over(one.pods[i], one.uids[i], unit, stop);
-      if (!over) co_return false;
-    }
+    std::vector<std::size_t> numbers(std::min(one.pods.size(), one.uids.size()));
+    std::iota(numbers.begin(), numbers.end(), std::size_t{0});
+    bool all_over = true;
+    co_await each_at_once(loop, numbers, [this, &one, &unit, &all_over, &stop](std::size_t i) {
+      return check_over(one.pods[i], one.uids[i], unit, all_over, stop);
+    });
+    if (!all_over) co_return false;
     const auto seen = parts.mirror.job(one.job);
     if (seen && requeued(*seen)) {  // the scheduler may have handed it on meanwhile
       const std::optional<slurm::Job> asked = co_await parts.mirror.ask(one.job, stop);
@@ -245,6 +270,12 @@ struct PodSync::Impl {
     const bool ended = !job || job->states.ended();
     if (!ended) parts.mirror.poke();
     co_return ended;
+  }
+
+  Task<> check_over(NamespacedName key, Uid uid, Uid unit, bool& all_over, std::stop_token stop) {
+    if (!all_over) co_return;
+    const bool over = co_await pod_over(std::move(key), std::move(uid), std::move(unit), std::move(stop));
+    all_over = all_over && over;
   }
 
   Task<> drop_claim(ClaimPtr claim, std::stop_token stop) {

@@ -45,6 +45,11 @@ void Scheduler::Impl::connect() {
   };
   mirror.on_job([this](const slurm::ClusterMirror::JobChange& change) {
     index->on_job(change);
+    // Nodes stand idle until it is looked at.
+    const bool starts = change.after && runs(*change.after) && !(change.before && runs(*change.before));
+    if (const JobRecord* record = starts ? index->record(change.after->id) : nullptr) {
+      controller->add_first(record->unit.str());
+    }
     if (!was_synced && mirror.synced()) all_again();
   });
   // Where a job runs must be known at once; of others' jobs, and of one that ends after its pods have their nodes, the

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/log.hpp"
+#include "bridge/at_once.hpp"
 #include "bridge/names.hpp"
 #include "bridge/pod_patch.hpp"
 #include "bridge/scheduler_impl.hpp"
@@ -11,8 +12,6 @@ namespace bascule::bridge {
 using namespace std::chrono_literals;
 
 namespace {
-
-constexpr std::size_t kAtOnce = 32;
 
 // Only of the pod as it was planned for: one that has been bound meanwhile, unseen, keeps the job that holds its node.
 json::Object mark_patch(const kube::Pod& pod, JobId job) {
@@ -33,16 +32,6 @@ json::Value binding(const kube::Pod& pod, const std::string& node, std::uint32_t
                       {"target", json::Object{{"apiVersion", "v1"}, {"kind", "Node"}, {"name", node}}}};
 }
 
-// Many pods of a gang at once, but not all: the API server has others to serve.
-template <typename Item, typename Work>
-Task<> each(Loop& loop, const std::vector<Item>& items, Work work) {
-  for (std::size_t at = 0; at < items.size(); at += kAtOnce) {
-    std::vector<Task<>> batch;
-    for (std::size_t i = at; i < std::min(items.size(), at + kAtOnce); ++i) batch.push_back(work(items[i]));
-    co_await when_all(loop, std::move(batch));
-  }
-}
-
 }  // namespace
 
 Task<> Scheduler::Impl::act(const UnitPlan& plan, Uid unit, std::stop_token stop) {
@@ -59,8 +48,8 @@ Task<> Scheduler::Impl::act(const UnitPlan& plan, Uid unit, std::stop_token stop
     }
     handed_on.erase(job);
   }
-  co_await each(loop, plan.marks,
-                [this, &unit, &stop](const UnitPlan::Mark& mark) { return mark_pod(mark, unit, stop); });
+  co_await each_at_once(loop, plan.marks,
+                        [this, &unit, &stop](const UnitPlan::Mark& mark) { return mark_pod(mark, unit, stop); });
   for (const Volumes::Binding& binding : plan.volumes) co_await volumes.make(binding, stop);
   for (const ClaimPtr& claim : plan.device_drops) co_await devices.drop(claim, stop);
   for (const JobId job : plan.layouts) co_await read_layout(job, unit, stop);
@@ -131,7 +120,10 @@ Task<> Scheduler::Impl::update(UnitPlan::Update update, Uid unit, std::stop_toke
   } catch (const slurm::Error& error) {
     refused = error.what();
   }
-  if (refused.empty()) co_return;
+  if (refused.empty()) {
+    memory[unit].updated(update.job, loop.now());
+    co_return;
+  }
   // The job stays as it was; another change of the request is tried again.
   memory[unit].update_refused = update.fingerprint;
   memory[unit].update_refused_why = refused;
@@ -183,8 +175,9 @@ Task<> Scheduler::Impl::bind_pods(std::vector<UnitPlan::Bind> binds, Uid unit, s
     if (!tried && wants_node(*pod) && !memory[unit].binding.contains(uid)) devices.forget(uid);
   }
   std::set<Uid> unclaimed;
-  co_await each(loop, binds,
-                [this, &unclaimed, &stop](const UnitPlan::Bind& bind) { return claim_devices(bind, unclaimed, stop); });
+  co_await each_at_once(loop, binds, [this, &unclaimed, &stop](const UnitPlan::Bind& bind) {
+    return claim_devices(bind, unclaimed, stop);
+  });
   if (!unclaimed.empty()) controller->add_after(unit.str(), 1s);
   std::set<JobId> incomplete;
   for (const UnitPlan::Bind& bind : binds) {
@@ -193,7 +186,8 @@ Task<> Scheduler::Impl::bind_pods(std::vector<UnitPlan::Bind> binds, Uid unit, s
   std::erase_if(binds, [&](const UnitPlan::Bind& bind) {
     return unclaimed.contains(bind.pod->meta.uid) || incomplete.contains(bind.job);
   });
-  co_await each(loop, binds, [this, &unit, &stop](const UnitPlan::Bind& bind) { return bind_pod(bind, unit, stop); });
+  co_await each_at_once(loop, binds,
+                        [this, &unit, &stop](const UnitPlan::Bind& bind) { return bind_pod(bind, unit, stop); });
 }
 
 Task<> Scheduler::Impl::claim_devices(UnitPlan::Bind bind, std::set<Uid>& unclaimed, std::stop_token stop) {

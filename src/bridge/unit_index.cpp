@@ -61,7 +61,7 @@ void UnitIndex::on_job(const slurm::ClusterMirror::JobChange& change) {
       const auto known = records_.find(id);
       if (known != records_.end() && known->second.unit != record->unit) forget_record(id);  // handed on
       units_[record->unit].jobs.insert(id);
-      if (!record->owner.empty()) by_owner_[record->owner].insert(id);
+      follow_requeued(*change.after, record->owner);
       records_.insert_or_assign(id, std::move(*record));
     }
   }
@@ -77,11 +77,21 @@ void UnitIndex::on_job(const slurm::ClusterMirror::JobChange& change) {
   for (const Uid& unit : units) changed_(unit);
 }
 
+void UnitIndex::follow_requeued(const slurm::Job& job, const Uid& owner) {
+  if (owner.empty()) return;
+  if (requeued(job) && !job.states.ended()) {
+    requeued_[owner].insert(job.id);
+    return;
+  }
+  const auto it = requeued_.find(owner);
+  if (it != requeued_.end() && it->second.erase(job.id) > 0 && it->second.empty()) requeued_.erase(it);
+}
+
 void UnitIndex::forget_record(JobId job) {
   const auto known = records_.find(job);
   const Uid unit = known->second.unit;
-  const auto owner = by_owner_.find(known->second.owner);
-  if (owner != by_owner_.end() && owner->second.erase(job) > 0 && owner->second.empty()) by_owner_.erase(owner);
+  const auto owner = requeued_.find(known->second.owner);
+  if (owner != requeued_.end() && owner->second.erase(job) > 0 && owner->second.empty()) requeued_.erase(owner);
   units_[unit].jobs.erase(job);
   records_.erase(known);
   forget_if_empty(unit);
@@ -91,8 +101,8 @@ void UnitIndex::forget_record(JobId job) {
 std::optional<JobView> UnitIndex::inheritance(const kube::Pod& pod, const FindJob& find,
                                               const std::set<JobId>& taken) const {
   const kube::OwnerReference* owner = pod.meta.controller();
-  const auto jobs = owner == nullptr ? by_owner_.end() : by_owner_.find(owner->uid);
-  if (jobs == by_owner_.end()) return std::nullopt;
+  const auto jobs = owner == nullptr ? requeued_.end() : requeued_.find(owner->uid);
+  if (jobs == requeued_.end()) return std::nullopt;
   for (const JobId id : jobs->second) {
     auto [job, confirmed_at] = find(id);
     if (!job || job->states.ended() || !requeued(*job) || taken.contains(id)) continue;

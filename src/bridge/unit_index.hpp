@@ -50,13 +50,14 @@ class UnitIndex final {
   };
   void forget_if_empty(const Uid& unit);
   void forget_record(JobId job);
+  void follow_requeued(const slurm::Job& job, const Uid& owner);
   std::vector<JobView> legacy_jobs(const Uid& unit, const Entry& entry, const FindJob& find) const;
 
   Identity self_;
   std::function<void(const Uid&)> changed_;
   std::unordered_map<Uid, Entry> units_;
   std::unordered_map<JobId, JobRecord> records_;
-  std::unordered_map<Uid, std::set<JobId>> by_owner_;  // jobs of single pods that have a controller
+  std::unordered_map<Uid, std::set<JobId>> requeued_;  // live jobs of single pods, by the pods' controller
   std::unordered_map<JobId, JobRecord> legacy_;        // whose they are only a pod's label can tell
   std::unordered_map<JobId, std::set<Uid>> labelled_;  // units whose pods name this job
 };

@@ -1,6 +1,7 @@
 #include "bridge/unit_jobs.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -57,16 +58,20 @@ class Assigner final {
       state.held.view = &view;
       states_.push_back(std::move(state));
     }
-    const auto rank = [this](const State& state) {
+    struct Count {
+      int bound = 0, labelled = 0;
+    };
+    std::map<JobId, Count> counts;
+    for (const PodPtr& pod : unit_.pods) {
+      if (pod->terminal()) continue;
+      Count& count = counts[label_of(*pod)];
+      ++count.labelled;
+      if (pod->bound()) ++count.bound;
+    }
+    const auto rank = [&counts](const State& state) {
       const JobId id = state.held.view->job->id;
-      int bound = 0;
-      int labelled = 0;
-      for (const PodPtr& pod : unit_.pods) {
-        if (pod->terminal() || label_of(*pod) != id) continue;
-        ++labelled;
-        if (pod->bound()) ++bound;
-      }
-      return std::tuple(-bound, -labelled, !runs(*state.held.view->job), id);
+      const Count& count = counts[id];
+      return std::tuple(-count.bound, -count.labelled, !runs(*state.held.view->job), id);
     };
     std::ranges::sort(states_, {}, rank);
   }

@@ -37,6 +37,7 @@ UnitPlan UnitPlanner::run() {
   std::erase_if(memory_.given_up, of_no_job);
   std::erase_if(memory_.ended, of_no_job);
   std::erase_if(memory_.misfits, of_no_job);
+  std::erase_if(memory_.updates, of_no_job);
   std::erase_if(memory_.volumes, of_no_job);
   std::erase_if(memory_.layouts, [this](const auto& layout) { return !holds_devices(layout.first); });
   drop_device_claims(waiting);
@@ -162,6 +163,10 @@ void UnitPlanner::follow(const JobView& view, Waiting& waiting, std::size_t othe
     std::string mark = fingerprint(*wanted->description.admin_comment);
     if (mark == memory_.update_refused) {
       waiting.message += "; Slurm refused to change its request: " + memory_.update_refused_why;
+    } else if (const auto sent = memory_.updates.find(view.job->id);
+               sent != memory_.updates.end() && now_ < sent->second.next()) {
+      // Each taint that comes and goes on some node changes what ten thousand jobs ask for.
+      wake_at(sent->second.next());
     } else {
       plan_.update = UnitPlan::Update{view.job->id, std::move(wanted->description), std::move(mark)};
     }

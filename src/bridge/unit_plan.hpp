@@ -148,9 +148,24 @@ struct UnitMemory {
   std::optional<TimePoint> bind_after;    // a binding was refused
   std::optional<TimePoint> layout_asked;  // first, and in vain so far
   std::map<JobId, JobLayout> layouts;     // of running jobs whose pods ask for devices
-  std::string update_refused;             // UnitPlan::Update::fingerprint of what Slurm did not accept
+  struct Updates {
+    TimePoint last{};
+    unsigned times = 0;  // with little between them
+    // The next one may go then: each a second after the one before, two, four ... at most a minute.
+    TimePoint next() const {
+      return last +
+             std::min<Duration>(std::chrono::milliseconds(500) * (1u << std::min(times, 7u)), std::chrono::minutes(1));
+    }
+  };
+  std::map<JobId, Updates> updates;  // that Slurm took
+  std::string update_refused;        // UnitPlan::Update::fingerprint of what Slurm did not accept
   std::string update_refused_why;
 
+  void updated(JobId job, TimePoint at) {
+    Updates& one = updates[job];
+    one.times = at - one.last > std::chrono::minutes(5) ? 1 : one.times + 1;
+    one.last = at;
+  }
   void deny(const Uid& pod, Denial::What what, std::string why, TimePoint at) {
     Denial& denial = denied[pod];
     if (denial.why.empty() || denial.what != what) denial.since = at;

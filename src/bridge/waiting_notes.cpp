@@ -4,6 +4,7 @@
 
 #include "base/log.hpp"
 #include "base/time.hpp"
+#include "bridge/at_once.hpp"
 #include "bridge/pod_patch.hpp"
 
 namespace bascule::bridge {
@@ -40,30 +41,37 @@ void not_told(const kube::Pod& pod, const kube::Error& error) {
 }  // namespace
 
 Task<> WaitingNotes::tell(Waiting waiting, std::stop_token stop) {
+  std::vector<PodPtr> pods;
   for (const PodPtr& pod : waiting.pods) {
-    Known& known = known_.try_emplace(pod->meta.uid, Known{.since = kube_.loop().now()}).first->second;
-    if (left_for(*pod, waiting) > Duration::zero()) continue;
-    const bool same = says(*pod, waiting);
-    const bool same_detail = pod->scheduled.message == waiting.message + waiting.detail;
-    const TimePoint at = kube_.loop().now();
-    if (same && (same_detail || at - known.told < kDetailEvery)) continue;
-    known.told = at;
-    if (!same) {
-      known.turns = at - known.turned > 2 * kTurnAtMost ? 1 : known.turns + 1;
-      known.turned = at;
-    }
-    bool written = true;
-    try {
-      written = co_await patch_pod(kube_, pod, condition_patch(*pod, waiting, kube_.loop().wall()), "status", stop);
-    } catch (const kube::Forbidden& error) {
-      not_told(*pod, error);
-    } catch (const kube::Invalid& error) {
-      not_told(*pod, error);
-    }
-    if (written && !same) {
-      events_.record(reference_to(*pod), kube::EventType::kWarning, "FailedScheduling", "Scheduling",
-                     waiting.message + waiting.detail);
-    }
+    known_.try_emplace(pod->meta.uid, Known{.since = kube_.loop().now()});
+    if (left_for(*pod, waiting) <= Duration::zero()) pods.push_back(pod);
+  }
+  co_await each_at_once(kube_.loop(), pods,
+                        [this, &waiting, &stop](const PodPtr& pod) { return tell_one(pod, waiting, stop); });
+}
+
+Task<> WaitingNotes::tell_one(PodPtr pod, const Waiting& waiting, std::stop_token stop) {
+  const bool same = says(*pod, waiting);
+  const bool same_detail = pod->scheduled.message == waiting.message + waiting.detail;
+  const TimePoint at = kube_.loop().now();
+  Known& known = known_.try_emplace(pod->meta.uid, Known{.since = at}).first->second;
+  if (same && (same_detail || at - known.told < kDetailEvery)) co_return;
+  known.told = at;
+  if (!same) {
+    known.turns = at - known.turned > 2 * kTurnAtMost ? 1 : known.turns + 1;
+    known.turned = at;
+  }
+  bool written = true;
+  try {
+    written = co_await patch_pod(kube_, pod, condition_patch(*pod, waiting, kube_.loop().wall()), "status", stop);
+  } catch (const kube::Forbidden& error) {
+    not_told(*pod, error);
+  } catch (const kube::Invalid& error) {
+    not_told(*pod, error);
+  }
+  if (written && !same) {
+    events_.record(reference_to(*pod), kube::EventType::kWarning, "FailedScheduling", "Scheduling",
+                   waiting.message + waiting.detail);
   }
 }
 

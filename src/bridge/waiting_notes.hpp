@@ -29,6 +29,7 @@ class WaitingNotes final {
   void forget(const Uid& pod) { known_.erase(pod); }
 
  private:
+  Task<> tell_one(PodPtr pod, const Waiting& waiting, std::stop_token stop);
   // How long it is to be kept back still.
   Duration left_for(const kube::Pod& pod, const Waiting& waiting) const;
 

@@ -1,5 +1,7 @@
 #include "runtime/controller.hpp"
 
+#include <algorithm>
+
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "runtime/controller_metrics.hpp"
@@ -10,6 +12,12 @@ namespace bascule::runtime {
 using namespace std::chrono_literals;
 
 // The queue decides; this runs what it gives, on the loop.
+namespace {
+
+constexpr std::size_t kBegunAtOnce = 64;
+
+}  // namespace
+
 struct Controller::Impl final : std::enable_shared_from_this<Controller::Impl> {
   Impl(Loop& l, ControllerOptions o, Reconcile r, Metrics* m)
       : loop(l), options(std::move(o)), reconcile(std::move(r)), metrics(m, options.name, options.workers), gate(l) {
@@ -44,10 +52,10 @@ struct Controller::Impl final : std::enable_shared_from_this<Controller::Impl> {
       if (const auto self = weak.lock()) self->begin_ready();
     });
   }
-  // At most as many as were ready: reconciles that end at once and add anew do not keep the loop from others.
+  // At most as many as were ready, and few enough: reconciles that end at once do not keep the loop from others.
   void begin_ready() {
     pumping = false;
-    for (std::size_t left = queue.ready(); left > 0 && can_begin(); --left) {
+    for (std::size_t left = std::min(queue.ready(), kBegunAtOnce); left > 0 && can_begin(); --left) {
       const auto next = queue.get(loop.now());
       metrics.begun(next->waited);
       spawn(gate, work(std::string(next->key)));
