@@ -202,7 +202,7 @@ void request_faults(const Config& config, std::string_view ns, const json::Value
   for (std::string& fault : annotation_faults(annotations)) faults.push_back(std::move(fault));
   for (std::string& fault : annotation_conflicts(annotations, class_cpu, class_gpu)) faults.push_back(std::move(fault));
   slurm::JobDescription unused;
-  for (std::string& fault : apply_identity(config.identities, ns, annotations, unused))
+  for (std::string& fault : apply_identity(config.identities, ns, annotations, unused, config.partition))
     faults.push_back(std::move(fault));
 }
 

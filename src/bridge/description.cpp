@@ -274,7 +274,8 @@ std::expected<slurm::JobDescription, DescriptionFaults> describe_job(const Confi
   }
   const AnnotationViews annotations = views_of(root.annotations);
   apply(annotations, job, result.faults);
-  for (std::string& fault : apply_identity(config.identities, pods.front()->meta.key.ns, annotations, job)) {
+  for (std::string& fault :
+       apply_identity(config.identities, pods.front()->meta.key.ns, annotations, job, config.partition)) {
     result.faults.push_back(std::move(fault));
   }
   for (std::string& fault : annotation_conflicts(annotations, wants.cpu_class, wants.gpu_class)) {

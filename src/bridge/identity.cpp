@@ -26,7 +26,7 @@ constexpr Field kFields[] = {
     {"group-id", &Rule::groups, &Job::group_id, false, "be"},
     {"account", &Rule::accounts, &Job::account, true, "be"},
     {"qos", &Rule::qos, &Job::qos, true, "be"},
-    {"partition", &Rule::partitions, &Job::partition, true, "be"},
+    {"partition", &Rule::partitions, &Job::partition, false, "use"},
     {"wckey", &Rule::wckeys, &Job::wckey, true, "be"},
     {"reservation", &Rule::reservations, nullptr, false, "use"},
     {"licenses", &Rule::licenses, nullptr, true, "use"},
@@ -86,7 +86,8 @@ std::string priority_fault(const IdentityRule& policy, std::string_view ns, std:
 }  // namespace
 
 std::vector<std::string> apply_identity(const std::vector<IdentityRule>& rules, std::string_view ns,
-                                        const AnnotationViews& annotations, slurm::JobDescription& job) {
+                                        const AnnotationViews& annotations, slurm::JobDescription& job,
+                                        std::string_view own_partition) {
   std::vector<std::string> faults;
   if (rules.empty()) return faults;
   const auto rule = std::ranges::find_if(rules, [ns](const IdentityRule& one) {
@@ -103,6 +104,7 @@ std::vector<std::string> apply_identity(const std::vector<IdentityRule>& rules, 
       continue;
     }
     if (allowed.empty() && field.open) continue;
+    if (field.value == &Job::partition && asked == own_partition) continue;
     const std::string_view fault = not_listed(field, allowed, asked);
     if (fault.empty()) continue;
     faults.push_back(

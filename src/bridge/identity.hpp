@@ -4,8 +4,9 @@
 //  - user, group, account, QOS, partition, wckey: the first of the list is used when the annotation is absent.
 //  - reservation, licenses: each one named must be listed; none is given by default.
 //  - priority: up to the rule's maximum.
-// What a rule does not list: account, QOS, partition, wckey and licenses are Slurm's own to refuse. The rest may not be
-// asked for, since Slurm grants it to whomever the bridge submits as.
+// What a rule does not list: account, QOS, wckey and licenses are Slurm's own to refuse. The rest may not be asked for,
+// since Slurm grants it to whomever the bridge submits as: AllowGroups of a partition does not count for SlurmUser. The
+// partition of the configuration is always allowed.
 #pragma once
 
 #include <string>
@@ -21,6 +22,7 @@ namespace bascule::bridge {
 // Fills in what the rule gives where the annotations are silent; returns a sentence for each annotation that it
 // forbids. An annotation that cannot be read is not its matter.
 std::vector<std::string> apply_identity(const std::vector<IdentityRule>& rules, std::string_view ns,
-                                        const AnnotationViews& annotations, slurm::JobDescription& job);
+                                        const AnnotationViews& annotations, slurm::JobDescription& job,
+                                        std::string_view own_partition);
 
 }  // namespace bascule::bridge

@@ -19,7 +19,7 @@ const std::vector<IdentityRule> kRules{
 
 std::vector<std::string> apply(std::string_view ns, const AnnotationViews& annotations, slurm::JobDescription& job,
                                const std::vector<IdentityRule>& rules = kRules) {
-  return apply_identity(rules, ns, annotations, job);
+  return apply_identity(rules, ns, annotations, job, "own");
 }
 
 TEST(Identity, WithoutRulesNothingChanges) {
@@ -51,8 +51,13 @@ TEST(Identity, WhatIsNotListedIsRefusedInOneSentenceEach) {
                               {"slurmjob.slinky.slurm.net/partition", "any"}};
   EXPECT_THAT(apply("alice-hpc", asked, job),
               ElementsAre(HasSubstr("user-id: namespace alice-hpc may not be \"root\" in Slurm; allowed: alice, svc"),
-                          HasSubstr("group-id: namespace alice-hpc may not be \"0\" in Slurm; remove it")));
-  EXPECT_THAT(apply("elsewhere", asked, job), ElementsAre(HasSubstr("user-id"), HasSubstr("group-id")));
+                          HasSubstr("group-id: namespace alice-hpc may not be \"0\" in Slurm; remove it"),
+                          HasSubstr("partition: namespace alice-hpc may not use \"any\" in Slurm; remove it")));
+  EXPECT_THAT(apply("elsewhere", asked, job),
+              ElementsAre(HasSubstr("user-id"), HasSubstr("group-id"), HasSubstr("partition")));
+  for (const char* ns : {"alice-hpc", "elsewhere", "team-7"}) {
+    EXPECT_THAT(apply(ns, {{"slurmjob.slinky.slurm.net/partition", "own"}}, job), IsEmpty()) << ns;
+  }
   EXPECT_THAT(apply("team-7", asked, job), ElementsAre(HasSubstr("group-id"), HasSubstr("partition")));
 }
 
@@ -62,7 +67,7 @@ TEST(Identity, EachPartitionOfAListMustBeAllowed) {
   slurm::JobDescription job;
   EXPECT_THAT(apply("ns", {{"slurmjob.slinky.slurm.net/partition", "debug,gpu"}}, job, rules), IsEmpty());
   EXPECT_THAT(apply("ns", {{"slurmjob.slinky.slurm.net/partition", "gpu,big"}}, job, rules),
-              ElementsAre(HasSubstr("namespace ns may not be \"big\" in Slurm; allowed: gpu, debug")));
+              ElementsAre(HasSubstr("namespace ns may not use \"big\" in Slurm; allowed: gpu, debug")));
 }
 
 // Slurm would grant a priority to whomever the bridge submits as; a reservation too.
@@ -78,7 +83,7 @@ TEST(Identity, WhatIsPrivilegedMustBeAllowed) {
   const auto faults = [&](std::string_view ns, std::string_view suffix, std::string_view value) {
     const std::string key = prefix + std::string(suffix);
     slurm::JobDescription job;
-    return apply_identity(rules, ns, {{key, value}}, job);
+    return apply_identity(rules, ns, {{key, value}}, job, "own");
   };
   for (const auto& [suffix, value] : {std::pair{"priority", "5000"}, std::pair{"reservation", "any"},
                                       std::pair{"wckey", "any"}, std::pair{"licenses", "x:9"}}) {
@@ -100,7 +105,7 @@ TEST(Identity, WhatIsPrivilegedMustBeAllowed) {
   EXPECT_THAT(faults("elsewhere", "licenses", "matlab:2"), IsEmpty()) << "Slurm counts them";
   EXPECT_THAT(faults("elsewhere", "wckey", "w"), IsEmpty()) << "Slurm knows whose they are";
   slurm::JobDescription job;
-  EXPECT_THAT(apply_identity(rules, "strict", {}, job), IsEmpty());
+  EXPECT_THAT(apply_identity(rules, "strict", {}, job, "own"), IsEmpty());
   EXPECT_EQ(job.wckey, "w1");
   EXPECT_EQ(job.reservation, std::nullopt) << "allowed, not wished";
   EXPECT_EQ(job.licenses, std::nullopt);

@@ -30,6 +30,10 @@ Root root_from_pod(const kube::Pod& pod) {
   return root;
 }
 
+std::string group_key(const Uid& unit) {
+  return "group " + unit.str();
+}
+
 std::uint32_t count_at(const json::Value& object, json::Path path) {
   const auto number = json::int_at(object, path);
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(number.value_or(1), 1, 1'000'000));
@@ -71,11 +75,18 @@ Task<Owners::Found> Owners::root_of(PodPtr pod, std::stop_token stop) {
   if (owner->kind == "Job" && owner->api_version == "batch/v1") co_return co_await job_root(key, owner->uid, stop);
   const kube::Resource* resource = resource_of(*owner);
   if (resource == nullptr) co_return root_from_pod(*pod);
-  if (auto known = recall(owner->uid)) co_return std::move(*known);
-  const Uid uid = owner->uid;
-  const auto object = co_await read(*resource, key, stop);
-  if (!object) co_return "the pod's owner, " + object.error();
-  co_return remember(uid, root_from(*resource, *object));
+  co_return co_await owner_root(*resource, key, owner->uid, "the pod's owner, ", stop);
+}
+
+Task<Owners::Found> Owners::owner_root(const kube::Resource& resource, NamespacedName key, Uid uid, std::string what,
+                                       std::stop_token stop) {
+  const std::string memory = resource.kind + " " + key.str() + " " + uid.str();
+  if (auto known = recall(memory)) co_return std::move(*known);
+  const auto object = co_await read(resource, key, stop);
+  if (!object) co_return what + object.error();
+  Root root = root_from(resource, *object);
+  if (root.uid != uid) co_return what + resource.kind + " " + key.str() + ", is another object of that name";
+  co_return remember(memory, std::move(root));
 }
 
 Task<Owners::Found> Owners::job_root(NamespacedName key, Uid uid, std::stop_token stop) {
@@ -87,21 +98,17 @@ Task<Owners::Found> Owners::job_root(NamespacedName key, Uid uid, std::stop_toke
   if (above == nullptr || above->kind != "JobSet" || !above->api_version.view().starts_with("jobset.x-k8s.io/")) {
     co_return root;
   }
-  const Uid set = above->uid;
   const NamespacedName set_key{key.ns, above->name.str()};
-  auto known = recall(set);
-  if (!known) {
-    const auto object = co_await read(kJobSets, set_key, stop);
-    if (!object) co_return "the owner of the pod's Job, " + object.error();
-    known = remember(set, root_from(kJobSets, *object));
+  Found found = co_await owner_root(kJobSets, set_key, above->uid, "the owner of the pod's Job, ", stop);
+  if (Root* set = std::get_if<Root>(&found)) {
+    set->active_deadline_seconds = root.active_deadline_seconds;
+    set->fallback_limits = std::move(root.fallback_limits);
   }
-  known->active_deadline_seconds = root.active_deadline_seconds;
-  known->fallback_limits = std::move(root.fallback_limits);
-  co_return std::move(*known);
+  co_return found;
 }
 
 Task<Owners::Found> Owners::group_root(Group group, PodPtr pod, std::stop_token stop) {
-  if (auto known = recall(group.unit)) co_return std::move(*known);
+  if (auto known = recall(group_key(group.unit))) co_return std::move(*known);
   const kube::Resource& resource = resource_of(group.kind);
   auto object = co_await read(resource, group.object, stop);
   if (!object) co_return "the pod's group, " + object.error();
@@ -122,7 +129,7 @@ Task<Owners::Found> Owners::group_root(Group group, PodPtr pod, std::stop_token 
       root.job_name = group.object.name + "-" + std::string(kube::value_or(pod->meta.labels, names::kLwsGroupIndex));
       break;
   }
-  co_return remember(group.unit, std::move(root));
+  co_return remember(group_key(group.unit), std::move(root));
 }
 
 Task<std::string> Owners::add_workload(Root& root, json::Value group, PodPtr pod, std::stop_token stop) {
@@ -180,20 +187,24 @@ Root Owners::root_from(const kube::Resource& resource, const json::Value& object
   return root;
 }
 
-std::optional<Root> Owners::recall(const Uid& key) const {
+std::optional<Root> Owners::recall(const std::string& key) const {
   const auto known = remembered_.find(key);
   if (known == remembered_.end() || client_.loop().now() - known->second.at >= kRemember) return std::nullopt;
   return known->second.root;
 }
 
-bool Owners::forget_older(const Uid& group) {
-  const auto known = remembered_.find(group);
+void Owners::forget(const Uid& unit) {
+  remembered_.erase(group_key(unit));
+}
+
+bool Owners::forget_older(const Uid& unit) {
+  const auto known = remembered_.find(group_key(unit));
   if (known == remembered_.end() || client_.loop().now() - known->second.at < std::chrono::seconds(1)) return false;
   remembered_.erase(known);
   return true;
 }
 
-Root Owners::remember(const Uid& key, Root root) {
+Root Owners::remember(const std::string& key, Root root) {
   if (remembered_.size() >= kMaxRemembered) remembered_.clear();
   remembered_.insert_or_assign(key, Remembered{root, client_.loop().now()});
   return root;

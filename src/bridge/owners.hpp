@@ -24,9 +24,9 @@ class Owners final {
   using Found = std::variant<Root, std::string>;
   Task<Found> root_of(PodPtr pod, std::stop_token stop);
   // A group goes by its name, and another one may have come under it. True: what is remembered of it was older than a
-  // second and is forgotten, so the next root_of reads it anew.
-  bool forget_older(const Uid& group);
-  void forget(const Uid& group) { remembered_.erase(group); }
+  // second and is forgotten, so the next root_of reads it anew. `unit`: the group's.
+  bool forget_older(const Uid& unit);
+  void forget(const Uid& unit);
 
  private:
   struct Remembered {
@@ -39,13 +39,17 @@ class Owners final {
   Task<std::string> add_workload(Root& root, json::Value group, PodPtr pod, std::stop_token stop);
   Task<std::expected<json::Value, std::string>> read(kube::Resource resource, NamespacedName key, std::stop_token stop);
   Root root_from(const kube::Resource& resource, const json::Value& object);
-  std::optional<Root> recall(const Uid& key) const;
-  Root remember(const Uid& key, Root root);
+  // The object that the reference means; another of its name speaks for nobody's pod but its own.
+  Task<Found> owner_root(const kube::Resource& resource, NamespacedName key, Uid uid, std::string what,
+                         std::stop_token stop);
+  std::optional<Root> recall(const std::string& key) const;
+  Root remember(const std::string& key, Root root);
 
   kube::Client& client_;
   const kube::Informer<kube::Job>& jobs_;
   json::Interner interner_;
-  std::unordered_map<Uid, Remembered> remembered_;
+  // By kind, namespace, name and uid: a reference is what its writer says, and must not stand for others' objects.
+  std::unordered_map<std::string, Remembered> remembered_;
 };
 
 }  // namespace bascule::bridge

@@ -127,5 +127,34 @@ TEST(Stall, AMemberThatIsNotBoundHoldsUpNoOther) {
   EXPECT_EQ(w.slurm.model().submitted(), 1u);
 }
 
+// The owner of a pod is what its maker says: that must not stand for objects of other namespaces.
+TEST(Stall, AForgedOwnerSpeaksForNobodyElse) {
+  World w(24, 4, 1h);
+  w.scheduler.start();
+  w.pod_sync.start();
+  w.add_group("g", 2);
+  add_pod(w, "one", {{std::string(names::kPodGroup), "g"}});
+  w.loop.advance(2s);
+  const auto forged = [&w](const std::string& name, const char* uid) {
+    json::Value pod = testing::make_pod({.name = name, .ns = "team-a", .scheduler = "slurm-bridge-scheduler"});
+    json::at_or_create(pod, {"metadata", "ownerReferences"}) = json::Array{json::Object{
+        {"apiVersion", "apps/v1"}, {"kind", "ReplicaSet"}, {"name", "mine"}, {"uid", uid}, {"controller", true}}};
+    w.api.create(r::kPods, std::move(pod));
+  };
+  w.api.create(r::kReplicaSets, json::Object{{"apiVersion", "apps/v1"},
+                                             {"kind", "ReplicaSet"},
+                                             {"metadata", json::Object{{"name", "mine"}, {"namespace", "team-a"}}},
+                                             {"spec", json::Object{{"replicas", 0}, {"selector", json::Object{}}}}});
+  const std::string unit = "scheduling.x-k8s.io/slurm-bridge/g";
+  w.loop.advance(31s);  // what was read of the group is no longer remembered
+  forged("p", unit.c_str());
+  w.loop.advance(1s);
+  w.api.patch(r::kPods, {"slurm-bridge", "one"},
+              json::Object{{"metadata", json::Object{{"annotations", json::Object{{"touched", "1"}}}}}});
+  w.loop.advance(5s);
+  EXPECT_EQ(w.live_jobs(), 0u) << "one of two";
+  EXPECT_THAT(reason_of(w, "one"), ::testing::HasSubstr("InsufficientPods"));
+}
+
 }  // namespace
 }  // namespace bascule::bridge

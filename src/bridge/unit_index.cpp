@@ -107,6 +107,8 @@ std::optional<JobView> UnitIndex::inheritance(const kube::Pod& pod, const FindJo
     auto [job, confirmed_at] = find(id);
     if (!job || job->states.ended() || !requeued(*job) || taken.contains(id)) continue;
     const JobRecord& record = records_.at(id);
+    // Who owns a pod is what its maker says.
+    if (record.pods.empty() || record.pods.front().ns != pod.meta.key.ns) continue;
     const std::vector<PodPtr> held = pods(record.unit);
     const auto over = [](const PodPtr& one) { return one->terminal() || one->deleting(); };
     if (std::ranges::all_of(held, over)) return JobView{std::move(job), record, confirmed_at};

@@ -79,6 +79,9 @@ TEST_F(UnitIndexTest, ARequeuedJobIsLeftToTheNextPodOfItsController) {
   EXPECT_FALSE(index.inheritance(*next, find(), {JobId{7}}));
   EXPECT_FALSE(index.inheritance(*pod("c", "bridge", "another"), find(), {}));
   EXPECT_FALSE(index.inheritance(*pod("d", "bridge"), find(), {}));
+  auto elsewhere = std::make_shared<kube::Pod>(*next);
+  elsewhere->meta.key.ns = "another";
+  EXPECT_FALSE(index.inheritance(*elsewhere, find(), {})) << "whose owner is only said to be the same";
   put_job(8, "a", "job", 0);
   EXPECT_FALSE(index.inheritance(*next, find(), {JobId{7}})) << "never started: not requeued";
 

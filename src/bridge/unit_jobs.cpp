@@ -241,7 +241,8 @@ bool stands_for(const JobRecord& record, const kube::Pod& pod, const Uid& unit) 
   if (std::ranges::find(record.uids, pod.meta.uid) != record.uids.end()) return true;
   // Or being handed on between two pods of one controller.
   const kube::OwnerReference* owner = pod.meta.controller();
-  return owner != nullptr && owner->uid == record.owner;
+  return owner != nullptr && owner->uid == record.owner && !record.pods.empty() &&
+         record.pods.front().ns == pod.meta.key.ns;
 }
 
 bool has_successors(const JobRecord& record) {

@@ -45,6 +45,7 @@ void UnitPlanner::without_job(const std::vector<PodPtr>& pods) {
 // A job that Slurm requeued has lost its pod, not its place in the queue: the pod made instead takes it over.
 bool UnitPlanner::inherit(const std::vector<PodPtr>& pods) {
   if (!unit_.inherits || pods.size() != 1 || unit_.root->gang) return false;
+  if (!describe_job(config_, *unit_.root, pods)) return false;  // it may not ask for one of its own either
   const JobView& from = *unit_.inherits;
   JobRecord record = from.record;
   record.unit = unit_.uid;

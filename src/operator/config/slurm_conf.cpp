@@ -160,8 +160,11 @@ std::string node_set_lines(const ClusterView& cluster) {
     // Two NodeSets may share hostnames' beginning, Slurm takes a NodeSet once.
     if (known.insert(name).second) text.raw(fmt::format("NodeSet={0} Feature={0}", name));
     if (!set->partition) continue;
-    const std::string_view config = std::string_view(set->partition_config);
-    text.raw(fmt::format("PartitionName={0} Nodes={0} {1}", name, config.substr(0, config.find_first_of("\r\n"))));
+    // One line, that does not go on in the next.
+    std::string_view config = set->partition_config;
+    config = config.substr(0, config.find_first_of("\r\n"));
+    config = config.substr(0, config.find_last_not_of(" \t\\") + 1);
+    text.raw(fmt::format("PartitionName={0} Nodes={0} {1}", name, config));
   }
   return text.str();
 }

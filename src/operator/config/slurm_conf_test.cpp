@@ -108,6 +108,13 @@ TEST(SlurmConfTest, RoomForNodesGrows) {
   EXPECT_EQ(room("{replicas: 5000, scalingMode: DaemonSet}"), 1024);
 }
 
+TEST(SlurmConfTest, APartitionGoesOnInNoOtherLine) {
+  const std::vector<NodeSet> sets{node_set("a", R"({partition: {enabled: true, config: "State=UP \\ "}})"),
+                                  node_set("b", "{}")};
+  EXPECT_EQ(node_set_lines({controller(), nullptr, sets}),
+            "NodeSet=a Feature=a\nPartitionName=a Nodes=a State=UP\nNodeSet=b Feature=b\n");
+}
+
 // slurmctld forgets nodes beyond it, and the jobs on them with it.
 TEST(SlurmConfTest, RoomForNodesNeverShrinks) {
   std::vector<NodeSet> sets{node_set("a", "replicas: 400")};
