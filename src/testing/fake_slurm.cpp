@@ -137,6 +137,10 @@ Task<net::ServerResponse> FakeSlurm::serve(const net::ServerRequest& request, st
     (void)co_await sleep_for(loop_, options_.message_timeout, stop);
     if (!controller_up_) co_return controller_down(route);
   }
+  if (fault.kind == Kind::kRefused) {
+    const SlurmNo refused{2036, "Requested topology configuration is not available"};
+    co_return json(500, "{" + slurm_envelope(options_.model, {refused}) + "}");
+  }
   if (fault.kind == Kind::kControllerHung) {
     (void)co_await sleep_for(loop_, options_.message_timeout, stop);
     const SlurmNo hung{5004, "Socket timed out on send/recv operation"};

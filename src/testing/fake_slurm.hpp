@@ -33,6 +33,7 @@ struct FakeSlurmFault {
     kDoneThenSilence,   // done, and no answer ever
     kDoneThenEmpty,     // done; 200 with an empty body
     kDoneThenHalf,      // done; the JSON is cut in the middle
+    kRefused,           // slurmctld says no; nothing done
     kControllerHung,    // 500 with 5004 after message_timeout; nothing done
     kSilence,           // nothing done, no answer ever
     kOldData,           // lists as they were at remember(); the rest is done as usual

@@ -93,7 +93,9 @@ bool may_write(const WriteSlurmNode& write, const SlurmNodeView* fresh) {
 }
 
 bool may_delete(const DeletePod& what, const SlurmNodeView* fresh) {
-  return what.before != Before::kSlurmIsClear || fresh == nullptr || is_clear(*fresh);
+  if (fresh == nullptr) return true;
+  if (what.before == Before::kSlurmIsIdle) return !is_busy(*fresh);
+  return what.before != Before::kSlurmIsClear || is_clear(*fresh);
 }
 
 bool may_prune(const DeleteSlurmNode& what, const SlurmNodeView* fresh) {

@@ -68,6 +68,7 @@ enum class Before : std::uint8_t {
   kNothing,
   kUnbound,       // the pod is still bound to no node: delete with its resourceVersion as precondition
   kSlurmIsClear,  // slurmctld itself, asked for this node, says drained without jobs, or not registered
+  kSlurmIsIdle,   // ... or without jobs: the node is another pod's as well, and not drained for this one
 };
 struct DeletePod {
   std::string name;

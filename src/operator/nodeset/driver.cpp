@@ -167,6 +167,7 @@ struct NodeSetDriver::Impl {
     Reading now;
     read(object, entry, now);
     co_await confirm(now, stop);
+    if (now.planable) note_known(now.state, entry);
     if (!now.state.spec.deleted && now.sure) tell_fault(entry, *object, now.trouble);
     const Plan plan = now.planable ? plan_nodeset(now.state, entry.memory, loop.wall()) : Plan{};
     DriverPass pass(parts, options, now, entry);
@@ -192,6 +193,9 @@ struct NodeSetDriver::Impl {
     } else {
       entry.collisions.reset();
     }
+  }
+
+  void note_known(const State& state, Entry& entry) const {
     if (state.slurm.known) {
       entry.unknown_since.reset();
     } else if (!entry.unknown_since) {

@@ -26,6 +26,7 @@ constexpr Duration kMessageEvery = 30s;
 // Slurm may be unknown for so long before it is said.
 constexpr Duration kUnknownPatience = 30s;
 constexpr std::size_t kMostMessage = 2000;
+constexpr std::uint32_t kKeepsFailing = 3;  // passes
 constexpr std::string_view kReady = "Ready";
 
 // By the place of its kind in `What`: a label of the metric.
@@ -62,6 +63,10 @@ bool is_last(const Action& action) {
   const auto* finalizer = as<SetFinalizer>(action);
   return as<DeleteRevision>(action) || as<WriteReservation>(action) || as<DeleteReservation>(action) ||
          (finalizer && !finalizer->present);
+}
+bool only_describes(const Action& action) {
+  const auto* write = as<WriteSlurmNode>(action);
+  return as<SetPodConditions>(action) || (write != nullptr && !write->state);
 }
 bool is_claim(const Action& action) {
   return as<CreateClaim>(action) || as<PatchClaimOwners>(action);
@@ -104,6 +109,7 @@ DriverPass::DriverPass(const NodeSetDriver::Parts& parts, const NodeSetDriver::O
                     return it == now_.works->nodes.end() ? nullptr : &it->second;
                   }}),
       at_once_(loop_, kAtOnce) {
+  for (const PodView& pod : now_.state.pods) pods_by_slurm_name_.try_emplace(slurm_name_of(pod), pod.name);
   std::erase_if(entry_.sent, [this](const auto& sent) {
     const auto pod = now_.pods.find(sent.first);
     const std::string& version =
@@ -131,19 +137,21 @@ Task<> DriverPass::perform(const Plan& plan, std::stop_token stop) {
   co_await act_in_order(std::move(first), stop);
   if (failed_ || again_) co_return;
   co_await act_in_groups(std::move(claims), stop);
+  const bool claims_stand = !failed_;
   co_await act_in_groups(std::move(pods), stop);
-  co_await create_pods(std::move(creates), stop);
+  if (claims_stand) co_await create_pods(std::move(creates), stop);
   co_await act_in_groups(std::move(records), stop);
   co_await act_in_order(std::move(last), stop);
 }
 
 // --- the order -------------------------------------------------------------------------------------------------------
 
-// One that is not done ends the rest: it may depend on it.
+// One that is not done ends the rest, which may depend on it; but nothing depends on what only describes. A topology
+// that slurmctld refuses must keep no busy pod from being protected, and none from being drained.
 Task<> DriverPass::act_in_order(Actions actions, std::stop_token stop) {
   for (const Action* action : actions) {
     const bool done = co_await act(*action, stop);
-    if (!done) co_return;
+    if (!done && !only_describes(*action)) co_return;
   }
 }
 
@@ -163,6 +171,7 @@ Task<> DriverPass::act_in_groups(Actions actions, std::stop_token stop) {
 
 // One, two, four ... at once: where every creation is refused only a few are tried.
 Task<> DriverPass::create_pods(Actions actions, std::stop_token stop) {
+  const bool failed_before = std::exchange(failed_, false);
   std::size_t size = 1;
   for (std::size_t from = 0; from < actions.size() && !failed_;) {
     const std::size_t count = std::min(size, actions.size() - from);
@@ -172,6 +181,7 @@ Task<> DriverPass::create_pods(Actions actions, std::stop_token stop) {
     from += count;
     size *= 2;
   }
+  failed_ = failed_ || failed_before;
 }
 
 std::string DriverPass::subject_of(const Action& action) const {
@@ -184,10 +194,8 @@ std::string DriverPass::subject_of(const Action& action) const {
   if (const auto* what = as<PatchClaimOwners>(action)) return what->claim;
   if (const auto* what = as<DeleteSlurmNode>(action)) return what->node;
   if (const auto* what = as<WriteSlurmNode>(action)) {
-    for (const PodView& pod : now_.state.pods) {
-      if (slurm_name_of(pod) == what->node) return pod.name;
-    }
-    return what->node;
+    const auto pod = pods_by_slurm_name_.find(what->node);
+    return pod == pods_by_slurm_name_.end() ? what->node : pod->second;
   }
   return {};
 }
@@ -269,6 +277,7 @@ void DriverPass::report(const Action& action, const Performed& result) {
     case Outcome::kFailed:
     case Outcome::kMaybe:
       failed_ = true;
+      if (not_done_.empty()) not_done_ = fmt::format("{}: {}", describe(action), result.why);
       log::warning(result.outcome == Outcome::kFailed ? "failed" : "answer lost",
                    {{"nodeset", key}, {"action", describe(action)}, {"why", result.why}});
       tell_failed(action, result.why);
@@ -342,6 +351,8 @@ std::optional<Condition> DriverPass::ready_condition(const Plan& plan, const Sta
   if (entry_.unknown_since && !missing && now_.reason != kBadSpec) {
     why.push_back("Slurm is not known: " + now_.state.slurm.why);
   }
+  // Once may pass by itself.
+  if (entry_.failed_passes >= kKeepsFailing) why.push_back("not done: " + entry_.not_done);
   const bool whole = status.replicas == status.desired && status.available >= status.desired;
   if (!why.empty() || !whole) {
     condition.is_true = false;
@@ -360,6 +371,12 @@ std::optional<Condition> DriverPass::ready_condition(const Plan& plan, const Sta
 }
 
 Task<> DriverPass::write_status(const Plan& plan, std::stop_token stop) {
+  if (!not_done_.empty()) {
+    ++entry_.failed_passes;
+    entry_.not_done = not_done_;
+  } else if (!held_back_ && !again_) {
+    entry_.failed_passes = 0;
+  }
   Status status = now_.state.status;
   for (const Action& action : plan.actions) {
     if (const auto* what = as<WriteStatus>(action)) status = what->status;

@@ -32,6 +32,8 @@ struct Entry {
   std::optional<TimePoint> condition_at;
   std::string told;  // the last fault that became an event
   std::uint32_t failures = 0;
+  std::string not_done;             // an action that failed, and why
+  std::uint32_t failed_passes = 0;  // since all was done
   std::vector<std::string> waits;
 };
 
@@ -83,7 +85,9 @@ class DriverPass final {
   Entry& entry_;
   Performer performer_;
   Semaphore at_once_;
+  std::map<std::string, std::string> pods_by_slurm_name_;
   bool failed_ = false;
+  std::string not_done_;  // the first action that failed, and why
   bool again_ = false;
   bool wrote_slurm_ = false;
   bool held_back_ = false;

@@ -222,6 +222,31 @@ TEST(NodeSetDriverTest, CordonedNodesAreDrainedAndComeBack) {
   EXPECT_EQ(world.ready("foo"), 3u);
 }
 
+// W45: what only describes a node may be refused for ever; nothing waits for it.
+TEST(NodeSetDriverTest, ATopologyThatSlurmRefusesHoldsUpNothing) {
+  DriverWorld world(5);
+  ASSERT_TRUE(world.runs("foo", 3)) << world.events();
+  world.slurm.set_faults([](const net::ServerRequest& request) -> testing::FakeSlurmFault {
+    if (request.method != "POST" || !request.body.contains("topology_str")) return {};
+    return {.kind = testing::FakeSlurmFault::Kind::kRefused};
+  });
+  const json::Value pod = *world.api.get(r::kPods, {"slurm", "foo-0"});
+  const NamespacedName node{"", std::string(json::string_at(pod, {"spec", "nodeName"}))};
+  world.api.patch(r::kNodes, node,
+                  json::parse(R"({"metadata":{"annotations":{"topology.slinky.slurm.net/spec":"nowhere:x"}}})"));
+  world.job_on("foo-0", 10min);
+  world.patch_nodeset("foo", "{spec: {replicas: 4}}");
+  world.pass(1min);
+  EXPECT_TRUE(world.api.get(r::kPods, {"slurm", "foo-3"}));
+  EXPECT_EQ(json::string_at(*world.api.get(r::kPods, {"slurm", "foo-0"}),
+                            {"metadata", "labels", "nodeset.slinky.slurm.net/pod-protect"}),
+            "true");
+  world.api.patch(r::kNodes, node, json::parse(R"({"spec":{"unschedulable":true}})"));
+  world.pass(1min);
+  EXPECT_TRUE(world.slurm.model().node("foo-0")->view.states.has(slurm::NodeFlag::kDrain));
+  EXPECT_THAT(ready_of(world, "foo"), HasSubstr("not done: Slurm node foo-0: "));
+}
+
 // Down by the hook of the pod before, and drained since: when the hook ran is no longer to be seen.
 TEST(NodeSetDriverTest, ADrainThatHidesTheHookIsNotForEver) {
   DriverWorld world(2);

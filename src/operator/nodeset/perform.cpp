@@ -191,7 +191,7 @@ Task<Performed> Performer::run(DeletePod what, std::stop_token stop) {
     if (meta == nullptr || meta->uid != what.uid) co_return kStaleUid;
     options.resource_version = meta->resource_version;
   }
-  if (what.before == Before::kSlurmIsClear) {
+  if (what.before == Before::kSlurmIsClear || what.before == Before::kSlurmIsIdle) {
     if (!parts_.cluster) co_return no_slurm();
     const std::optional<SlurmNodeView> fresh = co_await look(what.slurm_node, stop);
     if (!may_delete(what, fresh ? &*fresh : nullptr)) {

@@ -132,7 +132,7 @@ class PodPlanner final {
                        node != nullptr ? work_on(*node) : "Slurm is not known"));
       return;
     }
-    if (settle_claims(facts)) erase(facts, Before::kNothing, facts.why + "; its Slurm node is another NodeSet's");
+    if (settle_claims(facts)) erase(facts, Before::kSlurmIsIdle, facts.why + "; its Slurm node is another NodeSet's");
   }
 
   static std::string work_on(const SlurmNodeView& node) {
@@ -200,6 +200,11 @@ class PodPlanner final {
     }
     if (facts.registration != Registration::kRegistered || !pass_.state.nodes_known) return;
     if (contested_.contains(facts.slurm_name)) return;  // another pod behind the same Slurm node has to go first
+    if (!facts.pod->node.empty() && facts.kube_node == nullptr) {
+      // A Node that is deleted was cordoned before, as a rule, and is switched off next: no job may start there now.
+      wait(fmt::format("pod {}: its node {} is gone, or not seen yet", facts.pod->name, facts.pod->node));
+      return;
+    }
     const SlurmNodeView& node = *facts.node;
     const bool silent =
         (is_down_unresponsive(node) && !has_our_mark(node)) ||

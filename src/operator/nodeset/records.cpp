@@ -63,7 +63,8 @@ std::optional<std::string> prune_reason(const Pass& pass, const SlurmNodeView& n
   if (!pass.spec().prune_records || !is_defunct(pass.spec(), node)) return std::nullopt;
   if (pass.spec().mode == ScalingMode::kStatefulSet) {
     if (!full) return std::nullopt;
-    return fmt::format("pod {} was scaled in", record.pod);
+    const bool there = std::ranges::find(pass.state.pods, record.pod, &PodView::name) != pass.state.pods.end();
+    return fmt::format("pod {} {}", record.pod, there ? "has another Slurm node now" : "was scaled in");
   }
   if (record.node.empty() || !pass.state.nodes_known) return std::nullopt;
   const auto kube = pass.state.nodes.find(record.node);
@@ -107,13 +108,14 @@ bool is_defunct(const Spec& spec, const SlurmNodeView& node) {
 void plan_prune(Pass& pass, bool full) {
   if (!pass.state.slurm.known || (!pass.spec().prune_records && !pass.spec().deleted)) return;
   std::set<std::string> names;
+  std::set<std::string> keeps;  // pods whose other names in Slurm, if they had any, are not known to be over
   for (const PodView& pod : pass.state.pods) {
-    names.insert(pod.name);
     names.insert(slurm_name_of(pod));
+    if (pod.node.empty() || pass.spec().mode == ScalingMode::kDaemonSet) keeps.insert(pod.name);
   }
   for (const auto& [name, node] : pass.state.slurm.nodes) {
     const auto record = own_record(pass.spec(), node);
-    if (!record || names.contains(record->pod) || names.contains(name) || pass.state.others.contains(name)) continue;
+    if (!record || keeps.contains(record->pod) || names.contains(name) || pass.state.others.contains(name)) continue;
     if (pass.memory.created.contains(record->pod) || is_busy(node)) continue;
     const auto why = prune_reason(pass, node, *record, full);
     if (!why) continue;

@@ -106,6 +106,17 @@ TEST(Records, W43_RecordsOfScaledInPodsArePruned) {
   EXPECT_THAT(pruned(f.plan()), IsEmpty());
 }
 
+// On the host's network a pod has the name of its node: elsewhere it is another.
+TEST(Records, ARecordThatAPodHasLeftIsPruned) {
+  Fixture f(1);
+  f.state.spec.prune_records = true;
+  SlurmNodeView& left = f.state.slurm.nodes["k7"] = slurm_node("k7", "DOWN+NOT_RESPONDING");
+  left.comment = print_record({"slurm", "foo-0", "k7", "foo", "u"});
+  EXPECT_THAT(pruned(f.plan()), ElementsAre("k7"));
+  f.pod(0).node.clear();
+  EXPECT_THAT(pruned(f.plan()), IsEmpty()) << "it may come back there";
+}
+
 TEST(Records, AFreshAnswerIsAskedBeforeANodeIsDeleted) {
   SlurmNodeView node = slurm_node("n", "DOWN+NOT_RESPONDING");
   node.comment = "c";

@@ -156,6 +156,13 @@ Scaling scale_daemon(Pass& pass) {
       }
     }
   }
+  // Nobody collects a pod that was bound nowhere.
+  for (const auto& [name, pods] : on) {
+    if (name.empty() || pass.state.nodes.contains(name)) continue;
+    for (PodFacts* facts : pods) {
+      if (facts->pod->node.empty()) facts->condemn(Cause::kScaleIn, fmt::format("its node {} is gone", name));
+    }
+  }
   return scaling;
 }
 
@@ -174,7 +181,11 @@ void retire_other_mode(Pass& pass) {
     return a->serves() != b->serves() ? b->serves() : goes_first(a->ranked(), b->ranked());
   });
   for (PodFacts* facts : old) {
-    if (facts->serves() && budget <= 0) break;
+    if (facts->serves() && budget <= 0) {
+      pass.plan.waits.push_back(fmt::format("pod {} and others of the former scaling mode serve until those of {} do",
+                                            facts->pod->name, to_string(pass.spec().mode)));
+      break;
+    }
     --budget;
     facts->unbounded = true;
     facts->condemn(Cause::kReplace, fmt::format("the scaling mode is now {}", to_string(pass.spec().mode)));

@@ -53,6 +53,11 @@ TEST_F(Daemon, ANodeThatNoLongerMatchesIsDrainedFirst) {
   EXPECT_THAT(deleted(f.plan()), ElementsAre(f.pod(1).name));
   EXPECT_EQ(f.state.status.desired, 2);
 }
+TEST_F(Daemon, APodThatWaitsForANodeThatIsGoneGoes) {
+  f.pod(1).node.clear();
+  f.state.nodes.erase("k1");
+  EXPECT_THAT(deleted(f.plan()), ElementsAre(f.pod(1).name));
+}
 TEST_F(Daemon, AnotherHostnameIsAnotherPod) {
   f.state.nodes["k1"].hostname_override = "gpu-1";
   EXPECT_THAT(drained(f.plan()), ElementsAre("k1"));

@@ -244,6 +244,8 @@ std::string sanitize_reason(std::string_view text) {
       clean += c;
     }
   }
+  // Ours alone: what stands behind it is taken for somebody else's reason.
+  for (std::size_t at = clean.find(kBefore); at != std::string::npos; at = clean.find(kBefore)) clean[at] = ',';
   std::string_view rest = trimmed(clean);
   std::size_t points = 0;
   for (std::size_t i = 0; i < rest.size(); ++i) {

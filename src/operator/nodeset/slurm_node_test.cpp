@@ -238,5 +238,16 @@ TEST(SlurmNode, ReasonsFromPeople) {
   EXPECT_EQ(sanitize_reason(" \n "), "unknown");
 }
 
+// "; before: " is our own: it would be read as somebody else's reason, and written behind itself for ever.
+TEST(SlurmNode, AReasonWithOurOwnWordsIsWrittenOnce) {
+  SlurmNodeView node = slurm_node("n", "IDLE");
+  const std::string reason = sanitize_reason("new fans; before: old ones");
+  const auto first = make_drain(node, reason);
+  ASSERT_TRUE(first);
+  node = slurm_node("n", "IDLE+DRAIN", *first->reason);
+  EXPECT_FALSE(make_drain(node, reason));
+  EXPECT_EQ(make_undrain(node)->reason, "");
+}
+
 }  // namespace
 }  // namespace bascule::op::nodeset

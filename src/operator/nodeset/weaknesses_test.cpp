@@ -356,6 +356,19 @@ TEST(Weaknesses, W47_UncordoningANodeUndrainsUnderEveryStrategy) {
   }
 }
 
+// It was cordoned, then deleted, and is switched off next; its pod runs for a minute more.
+TEST(Weaknesses, ANodeThatIsGoneUndrainsNothing) {
+  Fixture f(1);
+  f.pod(0).cordon = "true";
+  f.pod(0).cordon_cause = "Node";
+  f.set(0, "IDLE+DRAIN", ours("node k0 of pod slurm/foo-0 was cordoned"));
+  f.state.nodes.erase("k0");
+  const Plan plan = f.plan();
+  EXPECT_THAT(states_written(plan), IsEmpty());
+  EXPECT_EQ(patched(plan, "foo-0", names::kPodCordon), "");
+  EXPECT_THAT(plan.waits, testing::Contains("pod foo-0: its node k0 is gone, or not seen yet"));
+}
+
 TEST(Weaknesses, W18_CordonedNodesDoNotLeaveDesiredWhenTheirTaintIsTolerated) {
   Fixture f(0);
   f.state.spec.mode = ScalingMode::kDaemonSet;
