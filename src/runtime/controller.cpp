@@ -11,13 +11,13 @@ namespace bascule::runtime {
 
 using namespace std::chrono_literals;
 
-// The queue decides; this runs what it gives, on the loop.
 namespace {
 
 constexpr std::size_t kBegunAtOnce = 64;
 
 }  // namespace
 
+// The queue decides; this runs what it gives, on the loop.
 struct Controller::Impl final : std::enable_shared_from_this<Controller::Impl> {
   Impl(Loop& l, ControllerOptions o, Reconcile r, Metrics* m)
       : loop(l), options(std::move(o)), reconcile(std::move(r)), metrics(m, options.name, options.workers), gate(l) {
