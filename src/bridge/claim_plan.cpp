@@ -61,9 +61,8 @@ std::string cut(std::string_view text, std::size_t size) {
 class ClaimPlanner final {
  public:
   ClaimPlanner(const kube::Pod& pod, const Placement& at, const JobLayout& layout, const DeviceLedger& ledger,
-               const std::vector<DeviceId>& taken)
-      : pod_(pod), at_(at), layout_(layout), ledger_(ledger), devices_(ledger.on(at.kube_node)) {
-    taken_.insert(taken.begin(), taken.end());
+               const std::set<DeviceId>& taken)
+      : pod_(pod), at_(at), layout_(layout), ledger_(ledger), devices_(ledger.on(at.kube_node)), taken_(taken) {
     if (const ClaimPtr own = ledger.claim_of(pod.meta.uid)) mine_.insert(own->devices.begin(), own->devices.end());
   }
 
@@ -219,7 +218,8 @@ class ClaimPlanner final {
   const JobLayout& layout_;
   const DeviceLedger& ledger_;
   const NodeDevices& devices_;
-  std::set<DeviceId> taken_, mine_;
+  const std::set<DeviceId>& taken_;
+  std::set<DeviceId> mine_;
   const slurm::NodeAllocation* held_ = nullptr;
   WantedClaim claim_;
 };
@@ -335,7 +335,7 @@ std::string WantedClaim::content() const {
 }
 
 std::expected<WantedClaim, std::string> plan_claim(const kube::Pod& pod, const Placement& at, const JobLayout& layout,
-                                                   const DeviceLedger& ledger, const std::vector<DeviceId>& taken) {
+                                                   const DeviceLedger& ledger, const std::set<DeviceId>& taken) {
   return ClaimPlanner(pod, at, layout, ledger, taken).run();
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <expected>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -66,7 +67,7 @@ struct Placement {
 };
 // An error is the rest of a sentence about the node: "has no devices for the pod: ...".
 std::expected<WantedClaim, std::string> plan_claim(const kube::Pod& pod, const Placement& at, const JobLayout& layout,
-                                                   const DeviceLedger& ledger, const std::vector<DeviceId>& taken);
+                                                   const DeviceLedger& ledger, const std::set<DeviceId>& taken);
 
 // The objects for the API server.
 json::Value claim_object(const WantedClaim& claim, std::string_view bridge);

@@ -51,7 +51,8 @@ struct Claims : ::testing::Test {
     json::at_or_create(value, {"spec", "containers"}) = std::move(containers);
     return kube::decode_pod(json::dump(value), interner);
   }
-  std::expected<WantedClaim, std::string> plan(const PodPtr& pod, const std::vector<DeviceId>& taken = {}) {
+  std::expected<WantedClaim, std::string> plan(const PodPtr& pod, const std::vector<DeviceId>& beside = {}) {
+    const std::set<DeviceId> taken(beside.begin(), beside.end());
     const Placement at{JobId{7}, "n1", "s1", slurm.name.empty() ? nullptr : &slurm};
     return plan_claim(*pod, at, layout, ledger, taken);
   }

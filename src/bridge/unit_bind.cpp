@@ -41,7 +41,7 @@ void UnitPlanner::running(HeldJob& held) {
 UnitPlanner::Seats UnitPlanner::seats(const HeldJob& held) {
   const slurm::Job& job = *held.view->job;
   Seats out;
-  std::vector<DeviceId> taken;
+  std::set<DeviceId> taken;
   std::map<std::string, std::vector<PodPtr>> beside;
   for (std::size_t i = 0; i < held.pods.size(); ++i) {
     const std::string& host = held.hosts[i];
@@ -137,14 +137,14 @@ bool UnitPlanner::knows_layout(const HeldJob& held) {
 
 // Empty, with the claim and what it takes; else why not.
 std::string UnitPlanner::choose_devices(const HeldJob& held, std::size_t i, const kube::Node& node,
-                                        std::vector<DeviceId>& taken, std::optional<WantedClaim>& claim) {
+                                        std::set<DeviceId>& taken, std::optional<WantedClaim>& claim) {
   const JobId job = held.view->job->id;
   const DeviceLedger* devices = nodes_.devices();
   if (devices == nullptr) return "has no devices for the pod: none are read here";
   const Placement at{job, node.meta.key.name, held.hosts[i], nodes_.slurm_node(held.hosts[i])};
   auto wanted = plan_claim(*held.pods[i], at, memory_.layouts.at(job), *devices, taken);
   if (!wanted) return wanted.error();
-  for (DeviceId& device : wanted->devices()) taken.push_back(std::move(device));
+  for (DeviceId& device : wanted->devices()) taken.insert(std::move(device));
   claim = std::move(*wanted);
   return {};
 }

@@ -85,7 +85,7 @@ class UnitPlanner final {
   bool holds_devices(JobId id) const;
   void drop_device_claims(const std::vector<PodPtr>& waiting);
   bool knows_layout(const HeldJob& held);
-  std::string choose_devices(const HeldJob& held, std::size_t i, const kube::Node& node, std::vector<DeviceId>& taken,
+  std::string choose_devices(const HeldJob& held, std::size_t i, const kube::Node& node, std::set<DeviceId>& taken,
                              std::optional<WantedClaim>& claim);
   std::string still_there(const std::string& node, bool& unknown) const;
   const UnitMemory::Denial* denial_of(const PodPtr& pod, JobId job) const;

@@ -1,14 +1,12 @@
-"""Two slurmctlds on one state directory: whatever becomes of the one that serves, no job is lost. Takes ten minutes."""
+"""Two slurmctlds on one state directory: whatever becomes of the pod of the one that serves, no job is lost. Takes six
+minutes. (A slurmctld that is killed on the spot loses the jobs of its last seconds, with a standby or without: docs/facts.md.)"""
 
 import json
 import os
-import pathlib
-import signal
 import time
 
 import pytest
 import yaml
-from kubernetes import client
 
 from conftest import DEVCLUSTER, ROOT, STATE, run, run_aloud
 from test_operator import NS, SlurmCluster
@@ -73,26 +71,9 @@ class Pair(SlurmCluster):
         assert self.both_ready().metadata.name.endswith("-0"), "the first has not taken over again"
         return True
 
-    def kill_ctld(self, pod):
-        """SIGKILL to the slurmctld of that pod; kubelet starts it again."""
-        for process in pathlib.Path("/proc").glob("[0-9]*"):
-            try:
-                if (process / "comm").read_text().strip() == "slurmctld" and pod.metadata.uid in (process / "cgroup").read_text():
-                    os.kill(int(process.name), signal.SIGKILL)
-            except (FileNotFoundError, ProcessLookupError):
-                pass
-
     def submit(self, seconds):
         """One job, however long slurmctld is away. Its name is its own, so that a submit whose answer was lost is no second job."""
         return self.on_login("sbatch", "--parsable", "-p", "cpu", "-t", "2", "-n1", "-o", "/dev/null", "--wrap", f"sleep {seconds}", check=False).strip()
-
-    def queue_is_empty(self):
-        """A killed slurmctld has lost its last seconds: it starts a job again that runs, which slurmd refuses, and holds it for an administrator."""
-        jobs = json.loads(self.on_login("squeue", "--json"))["jobs"]
-        for job in jobs:
-            if "held" in job["state_reason"].lower():
-                self.on_login("scontrol", "release", str(job["job_id"]))
-        return not jobs
 
     def accounted(self):
         """State -> how many jobs, by slurmdbd."""
@@ -111,15 +92,11 @@ def force_delete(pair, pod):
     pair.kube.core.delete_namespaced_pod(pod.metadata.name, NS, grace_period_seconds=0)
 
 
-def kill(pair, pod):
-    pair.kill_ctld(pod)
-
-
 def restart_all(pair, pod):
     run(DEVCLUSTER, "run", "kubectl", "-n", NS, "rollout", "restart", "statefulset/slurm-controller")
 
 
-@pytest.mark.parametrize("disturb", [delete, force_delete, kill, restart_all])
+@pytest.mark.parametrize("disturb", [delete, force_delete, restart_all])
 def test_no_job_is_lost(pair, disturb, measured):
     eventually(pair.first_serves, "both are ready and the first serves")
     before = pair.accounted().get("COMPLETED", 0)
@@ -130,7 +107,7 @@ def test_no_job_is_lost(pair, disturb, measured):
         submitted += pair.submit(3).isdigit()
         time.sleep(2)
     eventually(pair.first_serves, "both are ready and the first serves again", within=300)
-    eventually(pair.queue_is_empty, "the queue is empty", within=300, every=1)
+    eventually(lambda: not json.loads(pair.on_login("squeue", "--json"))["jobs"], "the queue is empty", every=1)
 
     def all_completed():
         states = pair.accounted()
