@@ -315,6 +315,51 @@ TEST_F(GangTest, ARefusedJobIsGivenBackWhateverItsSiblingsDo) {
   EXPECT_EQ(p.cancels[0].job, JobId{7});
 }
 
+// A sibling that runs without a problem ends nobody's patience either, and what is no more is forgotten.
+TEST_F(GangTest, ARefusedJobIsGivenBackBesideOneThatRunsWell) {
+  mark(*add_pod("a"), 6);
+  mark(*add_pod("b"), 7);
+  view.root->gang->minimum = 1;
+  add_job(6, slurm::JobState::kRunning, {"a"}, "n1");
+  add_job(7, slurm::JobState::kRunning, {"b"}, "unknown");
+  const UnitPlan first = plan();
+  EXPECT_TRUE(first.cancels.empty());
+  EXPECT_THAT(bound(first), ElementsAre("a@n1"));
+  now += kMisfitPatience - 1s;
+  for (JobView& job : view.jobs) job.confirmed_at = now;
+  EXPECT_TRUE(plan().cancels.empty());
+  now += 1s;
+  for (JobView& job : view.jobs) job.confirmed_at = now;
+  const UnitPlan p = plan();
+  ASSERT_EQ(p.cancels.size(), 1u);
+  EXPECT_EQ(p.cancels[0].job, JobId{7});
+  plan();
+  EXPECT_FALSE(memory.misfits.empty()) << "it still holds the node";
+  view.jobs.pop_back();
+  plan();
+  EXPECT_TRUE(memory.misfits.empty());
+}
+
+// Slurm must not start the others on a node tainted since, whatever is wrong with one that comes late.
+TEST_F(GangTest, ANodeTaintedSinceIsExcludedWhoeverCannotJoin) {
+  mark(*add_pod("a"), 7);
+  mark(*add_pod("b"), 7);
+  const auto late = add_pod("c");
+  late->requests = {{interner("cpu"), Quantity(16)}};
+  add_job(7, slurm::JobState::kPending, {"a", "b"});
+  auto tainted = std::make_shared<kube::Node>(*nodes.by_slurm_name("n2"));
+  tainted->taints = {{interner("late"), interner(""), interner("NoSchedule")}};
+  nodes.on_node(nodes.by_slurm_name("n2"), tainted);
+  const UnitPlan p = plan();
+  ASSERT_TRUE(p.update);
+  EXPECT_THAT(parse_record(*p.update->description.admin_comment)->uids, ElementsAre(Uid("uid-a"), Uid("uid-b")));
+  ASSERT_TRUE(p.update->description.excluded_nodes);
+  EXPECT_THAT(*p.update->description.excluded_nodes, ElementsAre("n2"));
+  ASSERT_EQ(p.waiting.size(), 2u);
+  EXPECT_EQ(p.waiting[0].pods, std::vector<PodPtr>{late});
+  EXPECT_THAT(p.waiting[0].message, ::testing::StartsWith("no node that Slurm may use fits the pod"));
+}
+
 // One that fits nowhere says so itself; the others and the nodes they may use are followed without it.
 TEST_F(GangTest, WhoCannotJoinAWaitingJobHoldsUpNobody) {
   mark(*add_pod("a"), 7);
