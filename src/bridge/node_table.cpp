@@ -178,7 +178,7 @@ bool NodeTable::judge(Class& kind, std::uint32_t number) const {
       if (why.empty()) why = misfit(one, *node->second, When::kBeforeSubmit);
       if (why.empty() && !one.attached.empty()) {
         why = volumes_.excess(one.attached, {}, node->second->meta.key.name);
-        if (!why.empty()) why = "cannot have so many " + why;
+        if (!why.empty()) why.insert(0, "cannot have so many ");
       }
       if (why.empty() && devices_ != nullptr) why = devices_->shortage(one.requests, node->second->meta.key.name);
     }

@@ -148,8 +148,8 @@ void Volumes::on_csi_node(const ObjectPtr& before, const ObjectPtr& after) {
   if (!same && on_limits) on_limits(node);
 }
 
-void Volumes::attach(const NamespacedName& key, Attached& to) const {
-  const auto found = claims_.find(key);
+void Volumes::attach(const NamespacedName& claim, Attached& to) const {
+  const auto found = claims_.find(claim);
   if (found == claims_.end()) return;
   const kube::DynamicObject& one = *found->second;
   if (const auto volume = volumes_.find(volume_of(one)); volume != volumes_.end()) {
@@ -158,7 +158,7 @@ void Volumes::attach(const NamespacedName& key, Attached& to) const {
     if (!driver.empty()) to[driver].emplace(handle);
   } else if (const auto its_class = classes_.find(class_of(one)); its_class != classes_.end()) {
     const std::string driver(json::string_at(its_class->second->value, {"provisioner"}));
-    if (driver != kNoProvisioner) to[driver].insert("claim " + key.str());
+    if (driver != kNoProvisioner) to[driver].insert("claim " + claim.str());
   }
 }
 

@@ -9,8 +9,8 @@ namespace bascule::op::reconcile {
 
 namespace {
 
-constexpr std::size_t kMaxMessage = 1024;     // bytes; a message is for people
-constexpr std::size_t kMaxNotes = 30 * 1024;  // lines to be copied elsewhere; the API server takes 32 KiB
+constexpr std::size_t kMaxMessage = 1024;  // bytes; a message is for people
+constexpr std::size_t kMaxNotes = 30'000;  // lines to be copied elsewhere; the API server takes 32 KiB
 
 std::string message_of(const Plan& plan) {
   std::string out;

@@ -98,7 +98,7 @@ void keep_claim_templates(json::Value& set, const json::Value* live, Plan& plan)
   json::Value* wanted = json::find(set, {"spec", "volumeClaimTemplates"});
   if (!there || !wanted) return;
   if (!covers(*there, *wanted)) {
-    plan.notes.push_back(
+    plan.notes.emplace_back(
         "spec.persistence has changed, which the claims that exist do not follow: change them "
         "themselves (a size), or put it back");
   }
