@@ -237,8 +237,7 @@ std::string remedy_of(std::string_view reason, std::string_view message) {
        "cordon it."},
       {"KubernetesRefused",
        "Whoever refuses is named: an admission policy (Gatekeeper, ValidatingAdmissionPolicy) or a missing right of "
-       "the "
-       "bridge. It is tried again; the job is given back after 30 seconds."},
+       "the bridge. It is tried again; the job is given back after 30 seconds."},
       {"VolumeNotReady",
        "See to the claim that is named: `kubectl describe pvc`. It goes on when the claim has its volume."},
       {"SlurmJobEnded", "A new job is submitted in a moment. If it keeps ending, `sacct -j ID` tells why."}};

@@ -392,7 +392,7 @@ TEST_F(GangTest, ARequestThatKeepsChangingIsUpdatedEverMoreSeldom) {
     ASSERT_TRUE(p.wake);
     if (!p.update) continue;
     ++updates;
-    memory.updated(JobId{7}, now);  // and the next plan finds it changed again
+    memory.updates[JobId{7}].mark(now, kUpdateQuiet);  // and the next plan finds it changed again
   }
   EXPECT_TRUE(updates > 10 && updates < 20) << updates;
   now += 10min;

@@ -120,7 +120,8 @@ Task<> Scheduler::Impl::update(UnitPlan::Update update, Uid unit, std::stop_toke
   } catch (const slurm::Error& error) {
     refused = error.what();
   }
-  memory[unit].updated(update.job, loop.now());  // refused or not: several jobs may be refused in turn
+  // Refused or not: several jobs may be refused in turn.
+  memory[unit].updates[update.job].mark(loop.now(), kUpdateQuiet);
   if (refused.empty()) co_return;
   // The job stays as it was; another change of the request is tried again.
   memory[unit].update_refused = update.fingerprint;

@@ -81,17 +81,20 @@ void UnitIndex::follow_requeued(const slurm::Job& job, const Uid& owner) {
   if (owner.empty()) return;
   if (requeued(job) && !job.states.ended()) {
     requeued_[owner].insert(job.id);
-    return;
+  } else {
+    forget_requeued(job.id, owner);
   }
+}
+
+void UnitIndex::forget_requeued(JobId job, const Uid& owner) {
   const auto it = requeued_.find(owner);
-  if (it != requeued_.end() && it->second.erase(job.id) > 0 && it->second.empty()) requeued_.erase(it);
+  if (it != requeued_.end() && it->second.erase(job) > 0 && it->second.empty()) requeued_.erase(it);
 }
 
 void UnitIndex::forget_record(JobId job) {
   const auto known = records_.find(job);
   const Uid unit = known->second.unit;
-  const auto owner = requeued_.find(known->second.owner);
-  if (owner != requeued_.end() && owner->second.erase(job) > 0 && owner->second.empty()) requeued_.erase(owner);
+  forget_requeued(job, known->second.owner);
   units_[unit].jobs.erase(job);
   records_.erase(known);
   forget_if_empty(unit);

@@ -51,6 +51,7 @@ class UnitIndex final {
   void forget_if_empty(const Uid& unit);
   void forget_record(JobId job);
   void follow_requeued(const slurm::Job& job, const Uid& owner);
+  void forget_requeued(JobId job, const Uid& owner);
   std::vector<JobView> legacy_jobs(const Uid& unit, const Entry& entry, const FindJob& find) const;
 
   Identity self_;

@@ -164,9 +164,9 @@ void UnitPlanner::follow(const JobView& view, Waiting& waiting, std::size_t othe
     if (mark == memory_.update_refused) {
       waiting.message += "; Slurm refused to change its request: " + memory_.update_refused_why;
     } else if (const auto sent = memory_.updates.find(view.job->id);
-               sent != memory_.updates.end() && now_ < sent->second.next()) {
+               sent != memory_.updates.end() && now_ < sent->second.next(kUpdateAtMost)) {
       // Each taint that comes and goes on some node changes what ten thousand jobs ask for.
-      wake_at(sent->second.next());
+      wake_at(sent->second.next(kUpdateAtMost));
     } else {
       plan_.update = UnitPlan::Update{view.job->id, std::move(wanted->description), std::move(mark)};
     }

@@ -28,6 +28,7 @@
 #include "bridge/claim_plan.hpp"
 #include "bridge/description.hpp"
 #include "bridge/node_usage.hpp"
+#include "bridge/pace.hpp"
 #include "bridge/record.hpp"
 #include "bridge/unit.hpp"
 #include "bridge/volumes.hpp"
@@ -49,6 +50,9 @@ inline constexpr Duration kLookAgain = std::chrono::minutes(2);
 inline constexpr Duration kUnlistedSettles = std::chrono::seconds(60);
 // How long Slurm is asked not to use a host again that Kubernetes has refused, while there are others.
 inline constexpr Duration kRefusedFor = std::chrono::minutes(10);
+// How seldom a request that keeps changing is updated at most, and after how long without one the next goes at once.
+inline constexpr Duration kUpdateAtMost = std::chrono::minutes(1);
+inline constexpr Duration kUpdateQuiet = std::chrono::minutes(5);
 
 struct JobView {
   std::shared_ptr<const slurm::Job> job;
@@ -148,24 +152,10 @@ struct UnitMemory {
   std::optional<TimePoint> bind_after;    // a binding was refused
   std::optional<TimePoint> layout_asked;  // first, and in vain so far
   std::map<JobId, JobLayout> layouts;     // of running jobs whose pods ask for devices
-  struct Updates {
-    TimePoint last{};
-    unsigned times = 0;  // with little between them
-    // The next one may go then: each a second after the one before, two, four ... at most a minute.
-    TimePoint next() const {
-      return last +
-             std::min<Duration>(std::chrono::milliseconds(500) * (1u << std::min(times, 7u)), std::chrono::minutes(1));
-    }
-  };
-  std::map<JobId, Updates> updates;  // that Slurm took
-  std::string update_refused;        // UnitPlan::Update::fingerprint of what Slurm did not accept
+  std::map<JobId, Pace> updates;          // that were sent, taken or not
+  std::string update_refused;             // UnitPlan::Update::fingerprint of what Slurm did not accept
   std::string update_refused_why;
 
-  void updated(JobId job, TimePoint at) {
-    Updates& one = updates[job];
-    one.times = at - one.last > std::chrono::minutes(5) ? 1 : one.times + 1;
-    one.last = at;
-  }
   void deny(const Uid& pod, Denial::What what, std::string why, TimePoint at) {
     Denial& denial = denied[pod];
     if (denial.why.empty() || denial.what != what) denial.since = at;

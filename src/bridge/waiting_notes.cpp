@@ -14,8 +14,7 @@ namespace {
 // How often a detail that keeps changing (the expected start) is written again.
 constexpr Duration kDetailEvery = std::chrono::minutes(5);
 constexpr int kPassingFactor = 10;
-// How long a pod that has been told something else keeps that, at first and at most.
-constexpr Duration kTurnAtLeast = std::chrono::milliseconds(500);
+// How long a pod that has been told something else keeps that, at most.
 constexpr Duration kTurnAtMost = std::chrono::minutes(5);
 
 bool says(const kube::Pod& pod, const Waiting& waiting) {
@@ -57,10 +56,7 @@ Task<> WaitingNotes::tell_one(PodPtr pod, const Waiting& waiting, std::stop_toke
   Known& known = known_.try_emplace(pod->meta.uid, Known{.since = at}).first->second;
   if (same && (same_detail || at - known.told < kDetailEvery)) co_return;
   known.told = at;
-  if (!same) {
-    known.turns = at - known.turned > 2 * kTurnAtMost ? 1 : known.turns + 1;
-    known.turned = at;
-  }
+  if (!same) known.turns.mark(at, 2 * kTurnAtMost);
   bool written = true;
   try {
     written = co_await patch_pod(kube_, pod, condition_patch(*pod, waiting, kube_.loop().wall()), "status", stop);
@@ -92,9 +88,8 @@ Duration WaitingNotes::left_for(const kube::Pod& pod, const Waiting& waiting) co
   if (const auto known = known_.find(pod.meta.uid); known != known_.end()) {
     const TimePoint now = kube_.loop().now();
     age = std::max(age, now - known->second.since);
-    const Duration pause = std::min(kTurnAtLeast * (1u << std::min(known->second.turns, 10u)), kTurnAtMost);
-    const bool may_pause = known->second.turns > 0 && !says(pod, waiting);
-    if (may_pause) left = pause - (now - known->second.turned);
+    const Pace& turns = known->second.turns;
+    if (turns.times > 0 && !says(pod, waiting)) left = turns.next(kTurnAtMost) - now;
   }
   return std::max(left, (waiting.passing ? quiet_ * kPassingFactor : quiet_) - age);
 }

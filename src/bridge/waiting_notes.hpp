@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "bridge/pace.hpp"
 #include "bridge/unit_plan.hpp"
 #include "kube/client.hpp"
 #include "kube/events.hpp"
@@ -37,10 +38,9 @@ class WaitingNotes final {
   kube::EventRecorder& events_;
   Duration quiet_;
   struct Known {
-    TimePoint since;          // first heard of
-    TimePoint told = {};      // when the condition was last written
-    TimePoint turned = {};    // when it was last written with something new
-    std::uint32_t turns = 0;  // so often in a row
+    TimePoint since;      // first heard of
+    TimePoint told = {};  // when the condition was last written
+    Pace turns = {};      // of writing something new
   };
   std::unordered_map<Uid, Known> known_;
 };
