@@ -91,9 +91,12 @@ def bascule_says(slurm, *args):
 
 
 def queue_shows_both(kube, slurm):
-    """What the example's comment promises of `bascule queue`; and the pod that waits is explained."""
-    waiting = eventually(lambda: next((p for p in kube.pods(job="beside") if not p.spec.node_name and any(c.type == "PodScheduled" and c.message for c in p.status.conditions or [])), None),
-                         "one of the two has been told why it waits", every=0.05)
+    """What the example's comment promises of `bascule queue`; and the pod that waits, while the other runs, is explained."""
+    def one_runs_and_one_has_been_told():
+        placed, waiting = ([p for p in kube.pods(job="beside") if bool(p.spec.node_name) is there] for there in (True, False))
+        return len(placed) == len(waiting) == 1 and any(c.type == "PodScheduled" and c.message for c in waiting[0].status.conditions or []) and waiting[0]
+
+    waiting = eventually(one_runs_and_one_has_been_told, "one of the two runs, the other has been told why it waits", every=0.05)
     shown = bascule_says(slurm, "queue", "-A", "--slurm-url", "http://127.0.0.1:6820", "-o", "wide")
     assert " native " in shown and waiting.metadata.name in shown, shown
     assert "waits" in bascule_says(slurm, "explain", f"pod/{waiting.metadata.name}", "-n", NAMESPACE)
