@@ -238,6 +238,9 @@ std::string remedy_of(std::string_view reason, std::string_view message) {
       {"KubernetesRefused",
        "Whoever refuses is named: an admission policy (Gatekeeper, ValidatingAdmissionPolicy) or a missing right of "
        "the bridge. It is tried again; the job is given back after 30 seconds."},
+      {"KubernetesFails",
+       "It goes on as soon as the API server does what it is asked. If a webhook is named, see to its pods: with "
+       "failurePolicy Fail nothing it watches can be changed while they are away."},
       {"VolumeNotReady",
        "See to the claim that is named: `kubectl describe pvc`. It goes on when the claim has its volume."},
       {"SlurmJobEnded", "A new job is submitted in a moment. If it keeps ending, `sacct -j ID` tells why."}};

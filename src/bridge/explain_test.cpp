@@ -101,7 +101,7 @@ TEST_F(ExplainTest, EveryReasonSaysWhatToDo) {
       {"SlurmUnknown", "nothing is guessed"},    {"SlurmJobEnded", "sacct"},
       {"InsufficientPods", "when that is over"}, {"NodeRefused", "see to the node"},
       {"ForeignJob", "Remove the label"},        {"SlurmStarting", "a matter of a second"},
-      {"KubernetesRefused", "admission policy"}};
+      {"KubernetesRefused", "admission policy"}, {"KubernetesFails", "failurePolicy"}};
   int number = 0;
   for (const auto& [reason, remedy] : expected) {
     const std::string name = "p-" + std::to_string(++number);

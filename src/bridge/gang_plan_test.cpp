@@ -168,7 +168,7 @@ TEST_F(GangTest, LatecomersJoinAJobThatWaits) {
   EXPECT_EQ(p.update->job, JobId{7});
   EXPECT_EQ(p.update->description.nodes, slurm::NodeCount(2, 3));
   EXPECT_TRUE(p.marks.empty()) << "c is marked when Slurm has the new record";
-  memory.update_refused = p.update->fingerprint;
+  memory.updates[p.update->job].refused = p.update->fingerprint;
   EXPECT_FALSE(plan().update) << "what Slurm refused is not asked for again";
   view.jobs[0].record = *parse_record(*p.update->description.admin_comment);
   p = plan();
@@ -392,7 +392,7 @@ TEST_F(GangTest, ARequestThatKeepsChangingIsUpdatedEverMoreSeldom) {
     ASSERT_TRUE(p.wake);
     if (!p.update) continue;
     ++updates;
-    memory.updates[JobId{7}].mark(now, kUpdateQuiet);  // and the next plan finds it changed again
+    memory.updates[JobId{7}].pace.mark(now, kUpdateQuiet);  // and the next plan finds it changed again
   }
   EXPECT_TRUE(updates > 10 && updates < 20) << updates;
   now += 10min;
@@ -404,8 +404,7 @@ TEST_F(GangTest, AChangeThatSlurmRefusesIsTold) {
   add_job(7, slurm::JobState::kPending, {"a"});
   const UnitPlan first = plan();
   ASSERT_TRUE(first.update);
-  memory.update_refused = first.update->fingerprint;
-  memory.update_refused_why = "Requested node configuration is not available";
+  memory.updates[JobId{7}] = {{}, first.update->fingerprint, "Requested node configuration is not available"};
   const UnitPlan p = plan();
   EXPECT_FALSE(p.update);
   EXPECT_THAT(p.waiting.at(0).message, ::testing::HasSubstr("; Slurm refused to change its request: Requested node"));
@@ -568,6 +567,40 @@ TEST_F(PackedGangTest, TheMinimumFirstAndTheRestByJobsOfTheirOwn) {
   ASSERT_TRUE(p.submit);
   EXPECT_EQ(p.submit->tasks, 1u);
   EXPECT_EQ(parse_record(*p.submit->admin_comment)->uids, std::vector{Uid("uid-c")});
+}
+
+// The place of one that fits nowhere goes to the next.
+TEST_F(PackedGangTest, WhoCannotJoinKeepsNoPlace) {
+  mark(*add_pod("a"), 7);
+  mark(*add_pod("b"), 7);
+  add_pod("c", 16);
+  add_pod("d");
+  GangTest::add_job(7, slurm::JobState::kPending, {"a", "b"});
+  view.jobs.back().record.cpus = 2;
+  const UnitPlan p = plan();
+  ASSERT_TRUE(p.update);
+  EXPECT_EQ(p.update->description.tasks, 3u);
+  EXPECT_THAT(parse_record(*p.update->description.admin_comment)->uids,
+              ElementsAre(Uid("uid-a"), Uid("uid-b"), Uid("uid-d")));
+}
+
+// Of several jobs whose changes Slurm refuses, each is remembered: the refusal of one does not ask for the other again.
+TEST_F(PackedGangTest, RefusedChangesOfSeveralJobsAreNotAskedForInTurn) {
+  view.root->gang->minimum = 1;
+  for (const char* name : {"a", "b"}) {
+    const std::uint32_t job = *name == 'a' ? 7 : 8;
+    mark(*add_pod(name), job);
+    GangTest::add_job(job, slurm::JobState::kPending, {name});
+    view.jobs.back().record.cpus = 2;
+  }
+  int updates = 0;
+  for (int i = 0; i < 10; ++i) {
+    const UnitPlan p = plan();
+    if (!p.update) continue;
+    ++updates;
+    memory.updates[p.update->job] = {{}, p.update->fingerprint, "no"};
+  }
+  EXPECT_EQ(updates, 2);
 }
 
 TEST_F(PackedGangTest, AnAllocationThatIsNotSaidIsNotGuessed) {

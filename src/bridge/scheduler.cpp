@@ -10,6 +10,10 @@ namespace bascule::bridge {
 
 using namespace std::chrono_literals;
 
+namespace {
+constexpr Duration kFailureIsTold = 10s;
+}
+
 void Scheduler::Impl::connect() {
   index = std::make_unique<UnitIndex>(self, [this](const Uid& unit) { controller->add(unit.str()); });
   controller = std::make_unique<runtime::Controller>(
@@ -136,7 +140,22 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
     co_return runtime::Result{};
   }
   if (plan.waits_for_nodes) wait_for_nodes.insert(unit);
-  co_await act(plan, unit, stop);
+  std::exception_ptr failure;
+  std::string why;
+  try {
+    co_await act(plan, unit, stop);
+    memory[unit].failing.reset();
+  } catch (const kube::Refused& error) {
+    failure = std::current_exception();
+    why = error.what();
+  } catch (const kube::ServerError& error) {
+    failure = std::current_exception();
+    why = error.what();
+  }
+  if (failure) {
+    co_await tell_failure(unit, std::move(view.pods), std::move(why), stop);
+    std::rethrow_exception(failure);
+  }
   for (const Waiting& waiting : plan.waiting) co_await notes.tell(waiting, stop);
   if (const auto group = group_of(*view.pods.front())) co_await group_status.tell(*group, index->pods(unit), stop);
   runtime::Result result;
@@ -145,6 +164,18 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
     result.requeue_after = std::min(result.requeue_after.value_or(*untold), *untold);
   }
   co_return result;
+}
+
+// What passes in a moment is not worth a word, nor a write to a server in trouble.
+Task<> Scheduler::Impl::tell_failure(const Uid& unit, std::vector<PodPtr> whose, std::string why,
+                                     std::stop_token stop) {
+  std::optional<TimePoint>& since = memory[unit].failing;
+  if (!since) since = loop.now();
+  if (loop.now() - *since < kFailureIsTold) co_return;
+  std::erase_if(whose, [](const PodPtr& pod) { return !wants_node(*pod); });
+  Waiting waiting{"KubernetesFails", "the API server does not do what is next for the pod", ": " + why,
+                  std::move(whose)};
+  co_await notes.tell(std::move(waiting), stop);
 }
 
 slurm::Knowledge Scheduler::Impl::labelled(const UnitView& view) const {

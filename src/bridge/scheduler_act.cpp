@@ -111,22 +111,23 @@ void Scheduler::Impl::submit_failed(const Uid& unit, const std::string& why, boo
 }
 
 Task<> Scheduler::Impl::update(UnitPlan::Update update, Uid unit, std::stop_token stop) {
-  std::string refused;
+  UnitMemory::Asked asked;
   try {
     co_await slurm.update_job(update.job, std::move(update.description), stop);
     co_await mirror.ask(update.job, stop);
   } catch (const slurm::Unreachable&) {
     throw;  // tried again with back-off; an update may be repeated
   } catch (const slurm::Error& error) {
-    refused = error.what();
+    // The job stays as it was; another change of the request is tried again.
+    asked.refused = update.fingerprint;
+    asked.why = error.what();
   }
-  // Refused or not: several jobs may be refused in turn.
-  memory[unit].updates[update.job].mark(loop.now(), kUpdateQuiet);
-  if (refused.empty()) co_return;
-  // The job stays as it was; another change of the request is tried again.
-  memory[unit].update_refused = update.fingerprint;
-  memory[unit].update_refused_why = refused;
-  log::warning("job not updated", {{"job", update.job}, {"why", refused}});
+  UnitMemory::Asked& known = memory[unit].updates[update.job];
+  asked.pace = known.pace;
+  asked.pace.mark(loop.now(), kUpdateQuiet);
+  known = asked;
+  if (asked.refused.empty()) co_return;
+  log::warning("job not updated", {{"job", update.job}, {"why", asked.why}});
   controller->add(unit.str());
   mirror.poke();
 }
@@ -149,9 +150,7 @@ Task<> Scheduler::Impl::mark_pod(UnitPlan::Mark mark, Uid unit, std::stop_token 
   bool marked = false;
   try {
     marked = co_await patch_pod(kube, mark.pod, mark_patch(*mark.pod, mark.job), {}, stop);
-  } catch (const kube::Forbidden& error) {
-    deny(unit, mark.pod, UnitMemory::Denial::What::kMark, error);
-  } catch (const kube::Invalid& error) {
+  } catch (const kube::Refused& error) {
     deny(unit, mark.pod, UnitMemory::Denial::What::kMark, error);
   }
   if (!marked) co_return;  // the pod has gone, or is another by now; its event is on the way
@@ -217,10 +216,7 @@ Task<> Scheduler::Impl::bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token 
   } catch (const kube::Conflict& error) {
     failed = true;
     log::warning("pod not bound", {{"pod", bind.pod->meta.key}, {"why", error}});
-  } catch (const kube::Forbidden& error) {
-    denied = true;
-    deny(unit, bind.pod, UnitMemory::Denial::What::kBinding, error);
-  } catch (const kube::Invalid& error) {
+  } catch (const kube::Refused& error) {
     denied = true;
     deny(unit, bind.pod, UnitMemory::Denial::What::kBinding, error);
   } catch (...) {

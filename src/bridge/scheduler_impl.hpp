@@ -81,6 +81,7 @@ struct Scheduler::Impl {
   SlurmView slurm_view() const;
   slurm::Knowledge labelled(const UnitView& view) const;
   Task<runtime::Result> reconcile(Uid unit, std::stop_token stop);
+  Task<> tell_failure(const Uid& unit, std::vector<PodPtr> whose, std::string why, std::stop_token stop);
 
   // What the plan says (scheduler_act.cpp).
   bool may_act() const { return !options.may_act || options.may_act(); }

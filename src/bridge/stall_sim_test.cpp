@@ -156,5 +156,45 @@ TEST(Stall, AForgedOwnerSpeaksForNobodyElse) {
   EXPECT_THAT(reason_of(w, "one"), ::testing::HasSubstr("InsufficientPods"));
 }
 
+// A webhook of somebody else's that is away, with failurePolicy Fail: the job keeps its node, and the pod says why.
+TEST(Stall, AFailingApiServerIsNamedAndCostsNoJob) {
+  for (const auto& [verb, resource] : {std::pair("patch", "pods"), std::pair("create", "pods/binding")}) {
+    World w(26, 2, 1h);
+    bool fails = true;
+    w.api.set_faults([&](const testing::ApiCall& call) -> testing::ApiFault {
+      if (!fails || !call.is(verb, resource)) return {};
+      return {.kind = testing::ApiFault::Kind::kStatus, .code = 500};
+    });
+    w.scheduler.start();
+    w.pod_sync.start();
+    add_pod(w, "p");
+    w.loop.advance(5s);
+    EXPECT_THAT(reason_of(w, "p"), ::testing::Not(::testing::HasSubstr("KubernetesFails"))) << "it may pass";
+    w.loop.advance(5min);
+    EXPECT_THAT(reason_of(w, "p"), ::testing::HasSubstr("KubernetesFails")) << resource;
+    EXPECT_EQ(w.slurm.model().submitted(), 1u);
+    EXPECT_EQ(w.live_jobs(), 1u);
+    fails = false;
+    EXPECT_TRUE(w.loop.run_until([&] { return w.pods_on_nodes().size() == 1; }, 2min)) << reason_of(w, "p");
+  }
+}
+
+// Nobody need wait for the job to start to learn that it will not be used.
+TEST(Stall, ALabelThatIsRefusedIsToldWhileTheJobWaits) {
+  World w(27, 1, 1h);
+  w.api.set_faults([&](const testing::ApiCall& call) -> testing::ApiFault {
+    if (!call.is("patch", "pods") || call.key.name != "second") return {};
+    return {.kind = testing::ApiFault::Kind::kStatus, .code = 403};
+  });
+  w.scheduler.start();
+  w.pod_sync.start();
+  add_pod(w, "first");
+  w.loop.advance(5s);
+  add_pod(w, "second");
+  w.loop.advance(30s);
+  EXPECT_THAT(reason_of(w, "second"), ::testing::HasSubstr("PENDING"));
+  EXPECT_THAT(reason_of(w, "second"), ::testing::HasSubstr("Kubernetes does not let pod second be changed"));
+}
+
 }  // namespace
 }  // namespace bascule::bridge

@@ -37,7 +37,9 @@ UnitPlan UnitPlanner::run() {
   std::erase_if(memory_.given_up, of_no_job);
   std::erase_if(memory_.ended, of_no_job);
   std::erase_if(memory_.misfits, of_no_job);
-  std::erase_if(memory_.updates, of_no_job);
+  std::erase_if(memory_.updates, [&](const auto& one) {
+    return of_no_job(one) && (!unit_.inherits || unit_.inherits->job->id != one.first);
+  });
   std::erase_if(memory_.volumes, of_no_job);
   std::erase_if(memory_.layouts, [this](const auto& layout) { return !holds_devices(layout.first); });
   drop_device_claims(waiting);
@@ -128,6 +130,12 @@ void UnitPlanner::pending(HeldJob& held) {
     return wait(held.pods, "InsufficientPods", group_name() + " has " + too_few(held.pods.size() + others));
   }
   Waiting waiting = describe_pending(*view.job);
+  for (const PodPtr& pod : held.pods) {
+    const UnitMemory::Denial* denial = denial_of(pod, view.job->id);
+    if (denial == nullptr) continue;
+    waiting.message += "; Kubernetes does not let pod " + pod->meta.key.name + " be changed: " + denial->why;
+    break;
+  }
   waiting.pods = std::move(held.pods);
   if (can_update()) follow(view, waiting, others);
   plan_.waiting.push_back(std::move(waiting));
@@ -143,30 +151,31 @@ void UnitPlanner::follow(const JobView& view, Waiting& waiting, std::size_t othe
     return pods;
   };
   auto wanted = describe(with(joining), others);
-  if (!wanted && !joining.empty()) {
-    std::erase_if(joining, [&](const PodPtr& pod) {
+  while (!wanted && !joining.empty()) {
+    const auto unfit = std::erase_if(joining, [&](const PodPtr& pod) {
       auto alone = describe({pod}, others);
       if (!alone) plan_.waiting.push_back(std::move(alone.error()));
       return !alone;
     });
-    wanted = describe(with(joining), others);
-    if (!wanted && !joining.empty()) {
+    if (unfit == 0) {
       wanted.error().pods = std::exchange(joining, {});
       plan_.waiting.push_back(std::move(wanted.error()));
-      wanted = describe(waiting.pods, others);
     }
+    std::ranges::copy(take_joining(view, waiting.pods.size() + joining.size(), others), std::back_inserter(joining));
+    wanted = describe(with(joining), others);
   }
   waiting.pods = with(joining);
   if (!wanted) {
     waiting.message += "; its request cannot be changed now: " + wanted.error().message;
   } else if (differs(view.record, wanted->record)) {
     std::string mark = fingerprint(*wanted->description.admin_comment);
-    if (mark == memory_.update_refused) {
-      waiting.message += "; Slurm refused to change its request: " + memory_.update_refused_why;
-    } else if (const auto sent = memory_.updates.find(view.job->id);
-               sent != memory_.updates.end() && now_ < sent->second.next(kUpdateAtMost)) {
+    const auto asked = memory_.updates.find(view.job->id);
+    const bool known = asked != memory_.updates.end();
+    if (known && asked->second.refused == mark) {
+      waiting.message += "; Slurm refused to change its request: " + asked->second.why;
+    } else if (known && now_ < asked->second.pace.next(kUpdateAtMost)) {
       // Each taint that comes and goes on some node changes what ten thousand jobs ask for.
-      wake_at(sent->second.next(kUpdateAtMost));
+      wake_at(asked->second.pace.next(kUpdateAtMost));
     } else {
       plan_.update = UnitPlan::Update{view.job->id, std::move(wanted->description), std::move(mark)};
     }

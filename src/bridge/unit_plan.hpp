@@ -131,6 +131,12 @@ struct UnitMemory {
     std::string why;
     TimePoint since{}, last{};
   };
+  // What Slurm was asked to change of a job that waits.
+  struct Asked {
+    Pace pace;            // each time it was asked, whatever it said
+    std::string refused;  // UnitPlan::Update::fingerprint of what it did not accept
+    std::string why;
+  };
   bool submitting = false;              // a submit is under way
   std::optional<TimePoint> doubt;       // a submit ended at this time without a clear answer
   std::optional<TimePoint> hold_until;  // after a refusal or error
@@ -152,9 +158,8 @@ struct UnitMemory {
   std::optional<TimePoint> bind_after;    // a binding was refused
   std::optional<TimePoint> layout_asked;  // first, and in vain so far
   std::map<JobId, JobLayout> layouts;     // of running jobs whose pods ask for devices
-  std::map<JobId, Pace> updates;          // that were sent, taken or not
-  std::string update_refused;             // UnitPlan::Update::fingerprint of what Slurm did not accept
-  std::string update_refused_why;
+  std::map<JobId, Asked> updates;
+  std::optional<TimePoint> failing;  // the API server fails to do what the plan says, since then
 
   void deny(const Uid& pod, Denial::What what, std::string why, TimePoint at) {
     Denial& denial = denied[pod];
@@ -181,7 +186,7 @@ struct UnitPlan {
   struct Update {
     JobId job;
     slurm::JobDescription description;
-    std::string fingerprint;  // for UnitMemory::update_refused, should Slurm refuse it
+    std::string fingerprint;  // for UnitMemory::Asked, should Slurm refuse it
   };
   struct Mark {
     PodPtr pod;

@@ -507,7 +507,7 @@ TEST_F(UnitPlanTest, ARequeuedJobIsInherited) {
   EXPECT_EQ(changed->uids, std::vector{Uid("u1")});
   EXPECT_EQ(changed->owner, Uid("rs"));
   EXPECT_EQ(changed->spec, submitted_spec);
-  memory.update_refused = p.update->fingerprint;
+  memory.updates[p.update->job].refused = p.update->fingerprint;
   EXPECT_TRUE(plan().submit) << "Slurm would not have it";
 }
 

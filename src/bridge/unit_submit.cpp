@@ -54,7 +54,9 @@ bool UnitPlanner::inherit(const std::vector<PodPtr>& pods) {
   slurm::JobDescription change;
   change.admin_comment = print_record(record);
   std::string mark = fingerprint(*change.admin_comment);
-  if (mark == memory_.update_refused) return false;
+  if (const auto asked = memory_.updates.find(from.job->id); asked != memory_.updates.end()) {
+    if (asked->second.refused == mark) return false;
+  }
   plan_.update = UnitPlan::Update{from.job->id, std::move(change), std::move(mark)};
   wait(pods, "Unschedulable",
        "Slurm job " + from.job->id.str() + ", which was requeued, goes to this pod in place of the one it stopped");

@@ -60,9 +60,7 @@ Task<> WaitingNotes::tell_one(PodPtr pod, const Waiting& waiting, std::stop_toke
   bool written = true;
   try {
     written = co_await patch_pod(kube_, pod, condition_patch(*pod, waiting, kube_.loop().wall()), "status", stop);
-  } catch (const kube::Forbidden& error) {
-    not_told(*pod, error);
-  } catch (const kube::Invalid& error) {
+  } catch (const kube::Refused& error) {
     not_told(*pod, error);
   }
   if (written && !same) {

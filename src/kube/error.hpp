@@ -45,12 +45,17 @@ struct Gone final : Error {
 struct Unauthorized final : Error {
   using Error::Error;
 };
-struct Forbidden final : Error {
+// Understood and not done: stays so until a person, or a policy, thinks again.
+struct Refused : Error {
   using Error::Error;
 };
-// 400, 422 and kin: the request is wrong; trying again unchanged will not help.
-struct Invalid final : Error {
-  using Error::Error;
+// For want of rights, or by an admission policy.
+struct Forbidden final : Refused {
+  using Refused::Refused;
+};
+// 400, 422 and kin: the request is wrong.
+struct Invalid final : Refused {
+  using Refused::Refused;
 };
 // 429, and 503 with Retry-After: come again.
 struct TooManyRequests final : Error {

@@ -338,7 +338,7 @@ struct Reconcilers::Impl {
     const bool there = parts.caches.get(resource, key) != nullptr;
     const std::string sentence = fmt::format("{} {}: {}", resource.kind, key.name, error.what());
     // What the API server refuses stays refused until a person acts; anything else passes.
-    if (dynamic_cast<const kube::Invalid*>(&error) || dynamic_cast<const kube::Forbidden*>(&error)) {
+    if (dynamic_cast<const kube::Refused*>(&error)) {
       plan.faults.push_back({there ? "PatchFailed" : "CreateFailed", sentence});
     } else {
       plan.wait(sentence);
