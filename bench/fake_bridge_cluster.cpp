@@ -7,6 +7,7 @@
 //   GET /bench/state        nodes (of Slurm), pods, bound (pods that were given a node, so far), complete (Jobs), live
 //                           (jobs in Slurm that have not ended), writes (through HTTP, so far), calls (of slurmrestd)
 //   GET /bench/jobs?NUMBER  makes so many Jobs of one pod
+//   GET /bench/gang?NUMBER  makes a PodGroup and a Job of so many pods that must start together
 #include <fmt/format.h>
 
 #include <iostream>
@@ -23,6 +24,7 @@ namespace {
 
 using namespace std::chrono_literals;
 namespace r = kube::resources;
+const kube::Resource kPodGroups{"scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", true};
 
 class World final {
  public:
@@ -30,6 +32,7 @@ class World final {
       : api_(loop),
         cluster_(api_, {.tick = 200ms, .pod_start = 200ms, .pod_run = 1s, .pod_stop = 200ms}),
         slurm_(loop) {
+    api_.add_resource(kPodGroups);
     slurm_.model().add_partition("slurm-bridge", true);
     for (int i = 0; i < nodes; ++i) {
       const std::string name = fmt::format("n{}", i);
@@ -51,30 +54,48 @@ class World final {
   Task<net::ServerResponse> serve(const net::ServerRequest& request, std::stop_token stop) {
     const net::Target target = net::parse_target(request.target);
     if (target.path == "/bench/state") co_return testing::json_response(200, state());
-    if (target.path == "/bench/jobs") {
-      make_jobs(bench::number(request.target.substr(request.target.find('?') + 1)));
+    const bool gang = target.path == "/bench/gang";
+    if (gang || target.path == "/bench/jobs") {
+      const int count = bench::number(request.target.substr(request.target.find('?') + 1));
+      gang ? make_gang(count) : make_jobs(count);
       co_return testing::json_response(200, "{}");
     }
     co_return co_await api_.handler()(request, std::move(stop));
   }
 
  private:
-  void make_jobs(int count) {
+  static json::Value pod_template(json::Object labels = {}) {
     json::Value pod =
         testing::make_pod({.name = "x", .ns = "slurm-bridge", .scheduler = "slurm-bridge-scheduler", .cpu = "1"});
     // As the webhook does.
     json::at_or_create(pod, {"spec", "tolerations"}) = json::Array{json::Object{{"operator", "Exists"}}};
+    return json::Object{{"metadata", json::Object{{"labels", std::move(labels)}}},
+                        {"spec", *json::find(pod, {"spec"})}};
+  }
+
+  void make_jobs(int count) {
     for (int i = 0; i < count; ++i) {
-      const json::Value spec = json::Object{{"metadata", json::Object{}}, {"spec", *json::find(pod, {"spec"})}};
-      api_.create(r::kJobs,
-                  testing::make_job({.name = fmt::format("job{}", made_++), .ns = "slurm-bridge", .pod = spec}));
+      api_.create(r::kJobs, testing::make_job(
+                                {.name = fmt::format("job{}", made_++), .ns = "slurm-bridge", .pod = pod_template()}));
     }
+  }
+
+  void make_gang(int count) {
+    const std::string name = fmt::format("gang{}", made_++);
+    api_.create(kPodGroups, json::Object{{"apiVersion", kPodGroups.api_version()},
+                                         {"kind", "PodGroup"},
+                                         {"metadata", json::Object{{"name", name}, {"namespace", "slurm-bridge"}}},
+                                         {"spec", json::Object{{"minMember", count}}}});
+    json::Value pod = pod_template({{"scheduling.x-k8s.io/pod-group", name}});
+    api_.create(r::kJobs,
+                testing::make_job({.name = name, .ns = "slurm-bridge", .parallelism = count, .pod = std::move(pod)}));
   }
 
   std::string state() {
     std::size_t complete = 0, live = 0;
     for (const testing::ObjectPtr& job : api_.store().table(r::kJobs).list("")) {
-      complete += json::int_at(job->value, {"status", "succeeded"}).value_or(0) == 1;
+      complete += json::int_at(job->value, {"status", "succeeded"}).value_or(0) ==
+                  json::int_at(job->value, {"spec", "completions"}).value_or(1);
     }
     for (const auto& [id, job] : slurm_.model().jobs()) live += !job.view.states.ended();
     return fmt::format(R"({{"nodes":{},"pods":{},"bound":{},"complete":{},"live":{},"writes":{},"calls":{}}})",

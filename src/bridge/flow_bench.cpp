@@ -19,8 +19,6 @@ using testing::Failure;
 using testing::seconds_since;
 using testing::SteadyClock;
 
-constexpr int kNodes = 500;
-
 // The body of a process: Worker is Scheduler or Controllers.
 template <class Worker, class Options>
 int run(const std::string& kubeconfig, const std::string& slurm_port, Options options) {
@@ -44,13 +42,13 @@ int run(const std::string& kubeconfig, const std::string& slurm_port, Options op
 
 class Cluster final {
  public:
-  Cluster()
+  explicit Cluster(int nodes)
       : base_((std::filesystem::temp_directory_path() / ("bench-bridge-" + std::to_string(getpid()))).string()),
         fakes_(base_ + ".fakes",
-               [this] {
+               [this, nodes] {
                  const auto folder = std::filesystem::canonical("/proc/self/exe").parent_path();
                  return testing::exec({(folder / "fake_bridge_cluster").string(), "--kubeconfig", kubeconfig(),
-                                       "--nodes", std::to_string(kNodes)});
+                                       "--nodes", std::to_string(nodes)});
                }),
         slurm_port_(fakes_.wait_for("ready ")),
         scheduler_(base_ + ".scheduler",
@@ -69,6 +67,7 @@ class Cluster final {
     return json::int_at(testing::ask(kubeconfig(), "/bench/state"), {what}).value_or(0);
   }
   void make_jobs(std::int64_t count) const { testing::ask(kubeconfig(), "/bench/jobs?" + std::to_string(count)); }
+  void make_gang(std::int64_t pods) const { testing::ask(kubeconfig(), "/bench/gang?" + std::to_string(pods)); }
   // Seconds until it is so.
   double wait(std::string_view what, std::int64_t wanted) const {
     for (const auto start = SteadyClock::now();;) {
@@ -88,7 +87,7 @@ class Cluster final {
 // The benchmark's time is that until the last pod is bound.
 void job_flow(benchmark::State& state) {
   try {
-    const Cluster cluster;
+    const Cluster cluster(500);
     const std::int64_t jobs = state.range(0);
     cluster.make_jobs(10);  // all is warm, and both processes work
     cluster.wait("complete", 10);
@@ -113,6 +112,33 @@ void job_flow(benchmark::State& state) {
   }
 }
 BENCHMARK(job_flow)->ArgName("jobs")->Arg(1'000)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+// One gang on as many nodes as it has pods: from the creation of its Job to the binding of its last pod; then to the
+// end of its allocation.
+void gang_flow(benchmark::State& state) {
+  try {
+    const std::int64_t pods = state.range(0);
+    const Cluster cluster(static_cast<int>(pods));
+    cluster.make_jobs(10);
+    cluster.wait("complete", 10);
+    cluster.wait("live", 0);
+    const std::int64_t writes = cluster.state("writes"), calls = cluster.state("calls");
+    const double processor = cluster.processor_seconds();
+    for ([[maybe_unused]] const auto _ : state) {
+      cluster.make_gang(pods);
+      state.SetIterationTime(cluster.wait("bound", pods + 10));
+    }
+    const double ended = cluster.wait("complete", 11);
+    state.counters["ended_s"] = ended + cluster.wait("live", 0);
+    const auto each = static_cast<double>(pods);
+    state.counters["processor_ms"] = (cluster.processor_seconds() - processor) * 1000 / each;
+    state.counters["writes"] = static_cast<double>(cluster.state("writes") - writes) / each;
+    state.counters["slurm_calls"] = static_cast<double>(cluster.state("calls") - calls);
+  } catch (const std::exception& error) {
+    state.SkipWithError(error.what());
+  }
+}
+BENCHMARK(gang_flow)->ArgName("pods")->Arg(1'000)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace bascule::bridge
