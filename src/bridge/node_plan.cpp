@@ -9,16 +9,16 @@
 
 namespace bascule::bridge {
 
-namespace {
-
-constexpr std::string_view kUnreachable = "node.kubernetes.io/unreachable";
-constexpr std::string_view kNoExecute = "NoExecute";
-
 bool is_idle(const slurm::Node& node) {
   using State = slurm::NodeState;
   return (node.states.base == State::kIdle || node.states.base == State::kDown) &&
          !node.states.has(slurm::NodeFlag::kCompleting) && node.alloc_cpus == 0;
 }
+
+namespace {
+
+constexpr std::string_view kUnreachable = "node.kubernetes.io/unreachable";
+constexpr std::string_view kNoExecute = "NoExecute";
 
 // One planning step over one node; what it decides is in `plan_`.
 class Planner final {

@@ -80,6 +80,9 @@ struct NodePlan {
   bool idle() const noexcept { return !acts() && !need_partitions; }
 };
 
+// No job has anything of the node.
+bool is_idle(const slurm::Node& node);
+
 NodePlan plan_node(const Config& config, const Identity& self, const NodeSides& sides, NodeMemory& memory,
                    TimePoint now);
 

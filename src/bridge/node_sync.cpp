@@ -21,6 +21,7 @@ using namespace std::chrono_literals;
 constexpr Duration kPartitionsAge = std::chrono::seconds(60);
 // Nodes drained at once to be registered anew with another size.
 constexpr std::size_t kMaxReshaping = 1;
+constexpr Duration kTurnLook = 1s;
 constexpr std::int32_t kAlreadyExists = 2168;
 constexpr int kRounds = 2;
 
@@ -123,9 +124,12 @@ struct NodeSync::Impl {
       sides.devices = parts.devices->on(sides.nodes.front()->meta.key.name);
       if (!parts.devices->unknown().empty()) sides.devices.unknown = parts.devices->unknown();
     }
-    sides.may_reshape = reshaping.contains(name) || reshaping.size() < kMaxReshaping;
+    sides.may_reshape = may_reshape(name);
     if (sides.nodes.size() == 1 && !sides.slurm) sides.leaving = leaving_as(*sides.nodes.front());
     return sides;
+  }
+  bool may_reshape(const std::string& name) const {
+    return reshaping.contains(name) || reshaping.size() < kMaxReshaping;
   }
   // The name under which the node is still in Slurm: of a node of ours with its address, whose name no node has now.
   std::string leaving_as(const kube::Node& node) const {
@@ -226,8 +230,12 @@ struct NodeSync::Impl {
   }
 
   Task<> change_state(std::string name, slurm::NodeUpdate change, std::stop_token stop) {
-    // Counted from now on, so that others wait while this is under way.
-    if (is_reshape_reason(change.reason.value_or(""))) reshaping.insert(name);
+    // Counted from now on, so that others wait while this is under way; and others may have come first since the plan.
+    if (is_reshape_reason(change.reason.value_or(""))) {
+      const auto known = parts.mirror.node(name);
+      if (known && !is_idle(*known) && !may_reshape(name)) co_return controller.add_after(name, kTurnLook);
+      reshaping.insert(name);
+    }
     try {
       co_await parts.slurm.update_node(name, change, stop);
     } catch (...) {

@@ -313,6 +313,33 @@ TEST_F(NodeSyncTest, ARefusedDrainDoesNotCount) {
   EXPECT_TRUE(slurm_node("n2")->states.has(slurm::NodeFlag::kDrain));
 }
 
+// slurm-bridge registered them with their capacity, and all are busy: their jobs end, and nobody waits for all of them.
+TEST_F(NodeSyncTest, OfManyBusyNodesThatDifferOneAtATimeIsDrained) {
+  slurm::JobDescription whole;
+  whole.nodes = 8;
+  whole.exclusive = true;
+  for (int i = 1; i <= 8; ++i) {
+    const std::string name = "n" + std::to_string(i);
+    std::string conf =
+        "NodeName=" + name + " NodeAddr=10.0.0." + std::to_string(i) + " State=External CPUs=16 RealMemory=64000";
+    bascule::testing::run(loop_, client_.add_node(std::move(conf)));
+    add_node(name);
+  }
+  const JobId job = slurm_.submit(std::move(whole));
+  const auto drained = [this] {
+    return std::ranges::count_if(slurm_.model().nodes(),
+                                 [](const auto& one) { return one.second.view.states.has(slurm::NodeFlag::kDrain); });
+  };
+  start();
+  EXPECT_EQ(drained(), 1);
+  settle(10min);
+  EXPECT_EQ(drained(), 1);
+  ASSERT_TRUE(slurm_.model().cancel(slurm_.now(), job));
+  settle(10min);
+  EXPECT_EQ(drained(), 0);
+  for (int i = 1; i <= 8; ++i) EXPECT_EQ(slurm_node("n" + std::to_string(i))->cpus, 8u);
+}
+
 // Two clusters register the same name at the same time: the second one leaves the first one's mark.
 TEST_F(NodeSyncTest, ANodeThatAnotherClusterJustRegisteredStaysTheirs) {
   add_node("n1");
