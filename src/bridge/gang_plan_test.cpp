@@ -465,6 +465,21 @@ TEST_F(GangTest, ARefusedHostOfALivingGangIsGivenUpAlone) {
   EXPECT_EQ(p.submit->nodes, slurm::NodeCount(1));
 }
 
+// ... and the others, who start this instant, are not told that they cannot.
+TEST_F(GangTest, WhoIsBoundBesideARefusedHostIsToldNothing) {
+  bind(*add_pod("a"), 7, "n1");
+  mark(*add_pod("b"), 7);
+  mark(*add_pod("c"), 7);
+  add_job(7, slurm::JobState::kRunning, {"a", "b", "c"}, "n[1-3]");
+  nodes.on_node(nodes.by_slurm_name("n2"), nullptr);
+  const UnitPlan p = plan();
+  ASSERT_EQ(p.binds.size(), 1u);
+  EXPECT_EQ(p.binds[0].pod->meta.key.name, "c");
+  ASSERT_EQ(p.waiting.size(), 1u);
+  ASSERT_EQ(p.waiting[0].pods.size(), 1u);
+  EXPECT_EQ(p.waiting[0].pods[0]->meta.key.name, "b");
+}
+
 TEST_F(GangTest, TheYoungerOfTwoJobsForTheSamePodsIsCancelled) {
   add_pod("a");
   add_pod("b");

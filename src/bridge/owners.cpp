@@ -134,12 +134,13 @@ Task<Owners::Found> Owners::group_root(Group group, PodPtr pod, std::stop_token 
 
 Task<std::string> Owners::add_workload(Root& root, json::Value group, PodPtr pod, std::stop_token stop) {
   const kube::OwnerReference* owner = pod->meta.controller();
-  if (owner != nullptr && owner->kind == "Job") {
-    if (const auto job = jobs_.get({pod->meta.key.ns, owner->name.str()})) {
-      override_annotations(root.annotations, job->meta.annotations);
-      root.active_deadline_seconds = job->active_deadline_seconds;
-      root.fallback_limits = job->template_limits;
-    }
+  if (owner != nullptr && owner->kind == "Job" && owner->api_version == "batch/v1") {
+    const auto job = jobs_.get({pod->meta.key.ns, owner->name.str()});
+    if (!job || job->meta.uid != owner->uid)
+      co_return "the pod's owner, Job " + pod->meta.key.ns + "/" + owner->name.str() + ", is not known yet";
+    override_annotations(root.annotations, job->meta.annotations);
+    root.active_deadline_seconds = job->active_deadline_seconds;
+    root.fallback_limits = job->template_limits;
   }
   const std::string workload(json::string_at(group, {"spec", "podGroupTemplateRef", "workload", "workloadName"}));
   if (workload.empty()) co_return std::string();

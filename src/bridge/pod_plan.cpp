@@ -157,9 +157,20 @@ class PodPlanner final {
 
   // Nobody needs to read that a job is known before it was not.
   void tell(const PodPtr& pod, bool known, std::string message) {
-    const auto told = memory_.told.find(pod->meta.uid);
-    const bool same = told == memory_.told.end() ? known : !known && told->second == message;
+    const std::optional<std::string> before = told_before(*pod);
+    const bool same = before ? !known && *before == message : known;
     if (!same) plan_.conditions.push_back({pod, known, std::move(message)});
+  }
+
+  // What the pod says of a job that is not known: by what this process wrote, or one before it.
+  std::optional<std::string> told_before(const kube::Pod& pod) const {
+    if (const auto told = memory_.told.find(pod.meta.uid); told != memory_.told.end()) {
+      return told->second.empty() ? std::nullopt : std::optional(told->second);
+    }
+    for (const auto& [type, condition] : pod.conditions) {
+      if (type == names::kSlurmJobKnown && condition.status == "False") return condition.message;
+    }
+    return std::nullopt;
   }
 
   void check_job(const JobView& view) {

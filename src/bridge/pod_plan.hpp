@@ -36,7 +36,7 @@ struct PodSyncMemory {
   std::map<Uid, TimePoint> released;        // pods whose finalizer was removed; the watch has yet to say so
   std::map<Uid, TimePoint> unknown;         // pods that are over or gone and whose job is not known, since when
   std::map<Uid, TimePoint> unheard_of;      // bound pods whose job is above all that Slurm lists, since when
-  std::map<Uid, std::string> told;          // pods whose condition SlurmJobKnown is false, with its message
+  std::map<Uid, std::string> told;  // pods whose condition SlurmJobKnown was made false: its message, empty: true again
   bool empty() const noexcept {
     return without_pods.empty() && released.empty() && unknown.empty() && unheard_of.empty() && told.empty();
   }

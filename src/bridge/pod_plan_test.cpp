@@ -232,8 +232,13 @@ TEST_F(PodPlanTest, ThatAJobIsUnknownIsWrittenOnceAndTakenBack) {
   set_job(slurm::JobState::kRunning);
   ASSERT_EQ(plan().conditions.size(), 1u);
   EXPECT_TRUE(plan().conditions.front().known);
+  memory.told[pod.meta.uid] = {};
+  EXPECT_TRUE(plan().conditions.empty()) << "it has been written";
   memory.told.clear();
   EXPECT_TRUE(plan().conditions.empty()) << "the ordinary case is not worth a write";
+  pod.conditions = {{interner(names::kSlurmJobKnown), {true, interner("False"), {}, message}}};
+  ASSERT_EQ(plan().conditions.size(), 1u) << "an earlier process wrote it";
+  EXPECT_TRUE(plan().conditions.front().known);
 }
 
 // After a loss ids begin anew: a controller started since then has never heard of the job.

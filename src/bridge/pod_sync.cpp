@@ -74,7 +74,10 @@ struct PodSync::Impl {
     parts.mirror.set_wants_detail([this](JobId id, const slurm::Job* known, const slurm::JobStates& now) {
       return !starts(known, now) && index.any_pod(id, holds_node);
     });
-    parts.mirror.on_health([this](bool) { all_again(); });
+    parts.mirror.on_health([this](bool) {
+      health_changed = loop.now();
+      all_again();
+    });
     if (parts.devices == nullptr) return;
     parts.devices->on_our_claim = [this](const ClaimPtr& claim) {
       const PodPtr pod = parts.pods.get({claim->meta.key.ns, claim->pod_name});
@@ -90,8 +93,14 @@ struct PodSync::Impl {
   runtime::Controller controller;
   std::map<Uid, PodSyncMemory> memory;
   bool was_synced = false;
+  TimePoint health_changed = TimePoint::min();
   // The latest time since when slurmctld is known not to have been running. It stays true whatever happens.
   std::optional<WallTime> restarted;
+
+  // slurmctld may have lost the job, and given its id to another.
+  bool may_be_lost(const slurm::Job& job) const {
+    return is_fresh(job, loop.wall()) || parts.mirror.full_as_of() <= health_changed;
+  }
 
   void all_again() {
     was_synced = parts.mirror.synced();
@@ -124,16 +133,12 @@ struct PodSync::Impl {
     }
     for (const JobId job : plan.asks) parts.mirror.want(job);
     for (const PodSyncPlan::Tell& one : plan.conditions) {
-      co_await patch_pod(parts.kube, one.pod, known_patch(one, loop.wall()), "status", stop);
-      if (one.known) {
-        memory[unit].told.erase(one.pod->meta.uid);
-      } else {
-        memory[unit].told.insert_or_assign(one.pod->meta.uid, one.message);
-      }
+      const bool told = co_await tell(one.pod, known_patch(one, loop.wall()), stop);
+      if (told) memory[unit].told.insert_or_assign(one.pod->meta.uid, one.known ? std::string() : one.message);
     }
     co_await remove_pods(plan.deletes, unit, stop);
     for (const PodSyncPlan::Adopt& one : plan.adopts) co_await adopt_job(one, stop);
-    for (const auto& [job, pods] : plan.pins) co_await pin_job(job, pods, stop);
+    for (const auto& [job, pods] : plan.pins) co_await pin_job(job, pods, unit, stop);
     for (const ClaimPtr& claim : plan.device_drops) co_await drop_claim(claim, stop);
     bool held = false;
     for (const PodSyncPlan::Cancel& one : plan.cancels) {
@@ -149,15 +154,29 @@ struct PodSync::Impl {
     co_return result;
   }
 
+  // What a policy or a webhook of somebody else's does not let be written holds up nothing. False: it was not.
+  Task<bool> tell(PodPtr pod, json::Object patch, std::stop_token stop) {
+    std::string why;
+    try {
+      co_return co_await patch_pod(parts.kube, pod, std::move(patch), "status", stop);
+    } catch (const kube::Refused& error) {
+      why = error.what();
+    } catch (const kube::ServerError& error) {
+      why = error.what();
+    }
+    log::limited(log::Level::kWarning, 10s, "pod's condition not written", {{"pod", pod->meta.key}, {"why", why}});
+    co_return false;
+  }
+
   Task<> release(PodPtr pod, Uid unit, std::stop_token stop) {
     co_await patch_pod(parts.kube, pod, release_patch(), {}, stop);
     if (parts.pods.get(pod->meta.key)) memory[unit].released.insert_or_assign(pod->meta.uid, loop.now());
   }
 
   // A pending job whose pods run already may start nowhere else.
-  Task<> pin_job(JobId id, std::vector<PodPtr> pods, std::stop_token stop) {
+  Task<> pin_job(JobId id, std::vector<PodPtr> pods, Uid unit, std::stop_token stop) {
     const std::optional<slurm::Job> job = co_await parts.mirror.ask(id, stop);
-    if (!job || job->states.base != slurm::JobState::kPending) co_return;
+    if (!job || job->states.base != slurm::JobState::kPending || !index.has_job(unit, id)) co_return;
     std::vector<std::string> hosts;
     for (const PodPtr& pod : pods) {
       std::string host = pod->node_name.str();
@@ -214,8 +233,7 @@ struct PodSync::Impl {
         co_return;
       }
     }
-    if (!one.disruption.empty())
-      co_await patch_pod(parts.kube, one.pod, disruption_patch(one, loop.wall()), "status", stop);
+    if (!one.disruption.empty()) co_await tell(one.pod, disruption_patch(one, loop.wall()), stop);
     try {
       kube::DeleteOptions options;
       options.uid = one.pod->meta.uid;
@@ -255,10 +273,11 @@ struct PodSync::Impl {
     });
     if (!all_over) co_return false;
     const auto seen = parts.mirror.job(one.job);
-    if (seen && requeued(*seen)) {  // the scheduler may have handed it on meanwhile
+    if (!seen) co_return true;
+    // The scheduler may have handed it on meanwhile; or slurmctld has lost it, and given its id to another.
+    if (requeued(*seen) || may_be_lost(*seen)) {
       const std::optional<slurm::Job> asked = co_await parts.mirror.ask(one.job, stop);
-      const auto record = asked ? parse_record(asked->admin_comment) : std::nullopt;
-      if (record && record->unit != unit) co_return true;
+      if (!asked || !index.has_job(unit, one.job)) co_return true;
     }
     try {
       co_await parts.slurm.cancel_job(one.job, stop);

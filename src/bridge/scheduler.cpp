@@ -67,7 +67,10 @@ void Scheduler::Impl::connect() {
     table.on_slurm_node(change.before, change.after);
     nodes_changed();
   });
-  mirror.on_health([this](bool) { all_again(); });
+  mirror.on_health([this](bool) {
+    health_changed = loop.now();
+    all_again();
+  });
 }
 
 // A pod whose job is lost and whose id is another's holds its node without Slurm's knowledge.
@@ -186,6 +189,8 @@ slurm::Knowledge Scheduler::Impl::labelled(const UnitView& view) const {
     const slurm::Knowledge known = mirror.knowledge(job);
     const auto seen = mirror.job(job);
     if (known == slurm::Knowledge::kPresent && seen && seen->states.ended()) continue;
+    if (known == slurm::Knowledge::kPresent && seen && seen->admin_comment.empty())
+      continue;  // the id is another's now
     if (known != slurm::Knowledge::kGone) return known;
   }
   return slurm::Knowledge::kGone;

@@ -54,13 +54,21 @@ Task<> Scheduler::Impl::act(const UnitPlan& plan, Uid unit, std::stop_token stop
   for (const ClaimPtr& claim : plan.device_drops) co_await devices.drop(claim, stop);
   for (const JobId job : plan.layouts) co_await read_layout(job, unit, stop);
   if (!plan.confirms.empty()) memory[unit].confirmed.clear();
-  for (const JobId job : plan.confirms) {
-    co_await mirror.ask(job, stop);
-    memory[unit].confirmed[job] = loop.now() + kConfirmWithin;
-    controller->add(unit.str());
-  }
+  for (const JobId job : plan.confirms) co_await confirm(job, unit, stop);
   co_await bind_pods(plan.binds, unit, stop);
   if (plan.look_soon) mirror.poke();
+}
+
+// Only that it runs counts. What else is said of it takes a table to be believed, or is another job by now.
+Task<> Scheduler::Impl::confirm(JobId job, Uid unit, std::stop_token stop) {
+  const std::optional<slurm::Job> asked = co_await mirror.ask(job, stop);
+  if (asked && runs(*asked)) {
+    memory[unit].confirmed[job] = loop.now() + kConfirmWithin;
+    controller->add(unit.str());
+  } else {
+    mirror.poke();
+    controller->add_after(unit.str(), asked ? 100ms : 1s);
+  }
 }
 
 Task<> Scheduler::Impl::submit(slurm::JobDescription description, Uid unit, std::stop_token stop) {
@@ -133,6 +141,13 @@ Task<> Scheduler::Impl::update(UnitPlan::Update update, Uid unit, std::stop_toke
 }
 
 Task<> Scheduler::Impl::cancel_job(UnitPlan::Cancel cancel, Uid unit, std::stop_token stop) {
+  const auto seen = mirror.job(cancel.job);
+  if (!seen) co_return;
+  if (is_fresh(*seen, loop.wall()) || mirror.full_as_of() <= health_changed) {
+    // slurmctld may have lost it, and given its id to another.
+    const std::optional<slurm::Job> asked = co_await mirror.ask(cancel.job, stop);
+    if (!asked || !index->has_job(unit, cancel.job)) co_return mirror.poke();
+  }
   log::info("job cancelled", {{"job", cancel.job}, {"unit", unit.str()}, {"why", cancel.why}});
   try {
     co_await slurm.cancel_job(cancel.job, stop);

@@ -70,6 +70,7 @@ struct Scheduler::Impl {
   std::set<JobId> handed_on;  // being given to another unit
   std::uint64_t nodes_seen = 0;
   bool was_synced = false;
+  TimePoint health_changed = TimePoint::min();       // slurmctld went away, or came back
   TimePoint look_for_lost_until = TimePoint::min();  // a job that is not known may be one whose submit was not answered
 
   // What happens, and the plan for one unit (scheduler.cpp).
@@ -91,6 +92,7 @@ struct Scheduler::Impl {
   Task<> update(UnitPlan::Update update, Uid unit, std::stop_token stop);
   Task<> cancel_job(UnitPlan::Cancel cancel, Uid unit, std::stop_token stop);
   Task<> mark_pod(UnitPlan::Mark mark, Uid unit, std::stop_token stop);
+  Task<> confirm(JobId job, Uid unit, std::stop_token stop);
   Task<> read_layout(JobId job, Uid unit, std::stop_token stop);
   Task<> bind_pods(std::vector<UnitPlan::Bind> binds, Uid unit, std::stop_token stop);
   Task<> claim_devices(UnitPlan::Bind bind, std::set<Uid>& unclaimed, std::stop_token stop);

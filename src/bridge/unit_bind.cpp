@@ -265,7 +265,13 @@ void UnitPlanner::misfit(const HeldJob& held, const Seats& seats) {
       wake_at(now_);
     }
   }
-  wait(held.pods, seats.unknown ? "SlurmUnknown" : "NodeRefused",
+  std::vector<PodPtr> told = held.pods;
+  if (held.bound > 0) {  // the others are bound now
+    std::erase_if(told, [&seats](const PodPtr& pod) {
+      return std::ranges::any_of(seats.binds, [&pod](const UnitPlan::Bind& one) { return one.pod == pod; });
+    });
+  }
+  wait(told, seats.unknown ? "SlurmUnknown" : "NodeRefused",
        "Slurm job " + job.id.str() + " is RUNNING but the pod cannot start: " + problem);
 }
 

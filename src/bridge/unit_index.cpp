@@ -10,9 +10,13 @@ namespace bascule::bridge {
 
 namespace {
 
-// A slurmctld that has lost its state gives the ids of its jobs to others. (A requeue makes a job's submit time anew.)
-bool is_another(const slurm::Job& before, const slurm::Job& after) {
-  return before.submit_time != 0 && after.submit_time != before.submit_time && !requeued(after);
+// A slurmctld that has lost its state gives the ids of its jobs to others. A requeue makes a job's submit time anew,
+// and of one that was just submitted it is not known yet: there the comment tells.
+bool is_another(const slurm::Job& before, const slurm::Job& after, const JobRecord& known) {
+  if (after.submit_time == before.submit_time) return false;
+  if (before.submit_time != 0 && !requeued(after)) return true;
+  const auto record = parse_record(after.admin_comment);
+  return !(record && record->unit == known.unit) && before.admin_comment != after.admin_comment;
 }
 
 }  // namespace
@@ -48,8 +52,8 @@ void UnitIndex::on_job(const slurm::ClusterMirror::JobChange& change) {
   const JobId id = any->id;
   // A record may change (an update rewrites it); an ended job's comment stays.
   // Jobs of old Slurm versions bear no flag: there the record alone is the proof, which only administrators may write.
-  if (change.before && change.after && is_another(*change.before, *change.after) && records_.contains(id)) {
-    forget_record(id);
+  if (const JobRecord* known = record(id); known != nullptr && change.before && change.after) {
+    if (is_another(*change.before, *change.after, *known)) forget_record(id);
   }
   if (change.after) {
     auto record = parse_record(change.after->admin_comment);
@@ -164,6 +168,14 @@ std::vector<JobView> UnitIndex::legacy_jobs(const Uid& unit, const Entry& entry,
 const JobRecord* UnitIndex::record(JobId job) const {
   const auto it = records_.find(job);
   return it == records_.end() ? nullptr : &it->second;
+}
+
+bool UnitIndex::has_job(const Uid& unit, JobId job) const {
+  if (const JobRecord* known = record(job)) return known->unit == unit;
+  const auto legacy = legacy_.find(job);
+  if (legacy == legacy_.end()) return false;
+  return std::ranges::any_of(
+      pods(unit), [&legacy](const PodPtr& pod) { return std::ranges::count(legacy->second.pods, pod->meta.key) > 0; });
 }
 
 bool UnitIndex::is_job_of(const slurm::Job& job, const kube::Pod& pod) const {

@@ -37,6 +37,8 @@ class UnitIndex final {
   std::optional<JobView> inheritance(const kube::Pod& pod, const FindJob& find, const std::set<JobId>& taken) const;
   // The record of a job of ours, else nullptr.
   const JobRecord* record(JobId job) const;
+  // Is this job, by what is known of it now, one of the unit's?
+  bool has_job(const Uid& unit, JobId job) const;
   // Is the job that has the id which the pod's label names the pod's own (stands_for())?
   bool is_job_of(const slurm::Job& job, const kube::Pod& pod) const;
   std::vector<Uid> all() const;

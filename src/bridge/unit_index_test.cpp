@@ -117,5 +117,23 @@ TEST_F(UnitIndexTest, AnIdGivenAnewIsNoJobOfOurs) {
   EXPECT_EQ(index.jobs(Uid("uid-a"), find()).size(), 1u);
 }
 
+// ... also when slurmctld lost it before any table had it.
+TEST_F(UnitIndexTest, OfAJobThatWasJustSubmittedTheCommentTells) {
+  for (const std::uint32_t restarts : {0u, 1u}) {
+    put_job(7, "a", "", 0);
+    const auto ours = jobs[JobId{7}];
+    auto after = std::make_shared<slurm::Job>(*ours);
+    after->submit_time = 200;
+    index.on_job({ours, after});
+    EXPECT_TRUE(index.has_job(Uid("uid-a"), JobId{7}));
+    auto another = std::make_shared<slurm::Job>(*after);
+    another->admin_comment = "";
+    another->restart_count = restarts;
+    index.on_job({ours, another});
+    EXPECT_FALSE(index.has_job(Uid("uid-a"), JobId{7}));
+    index.on_job({another, nullptr});
+  }
+}
+
 }  // namespace
 }  // namespace bascule::bridge

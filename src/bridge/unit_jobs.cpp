@@ -224,6 +224,12 @@ bool runs(const slurm::Job& job) {
   return job.states.base == slurm::JobState::kRunning && !job.states.has(slurm::JobFlag::kCompleting);
 }
 
+bool is_fresh(const slurm::Job& job, WallTime now) {
+  // It writes its state each five seconds. A job that was submitted in the future: clocks differ.
+  constexpr auto kSurelyWritten = std::chrono::seconds(20);
+  return job.submit_time == 0 || WallTime(std::chrono::seconds(job.submit_time)) + kSurelyWritten > now;
+}
+
 bool requeued(const slurm::Job& job) {
   return job.restart_count > 0 || is_requeuing(job.states);
 }

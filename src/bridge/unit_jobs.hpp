@@ -35,6 +35,8 @@ struct UnitJobs {
 bool wants_node(const kube::Pod& pod);  // ours to place: not bound, over, going, or gated
 bool holds_node(const kube::Pod& pod);  // bound and not over, whatever its deletion says: it may still use the node
 bool runs(const slurm::Job& job);       // RUNNING and not on its way out
+// A slurmctld that is killed now forgets the job, and gives its id to another.
+bool is_fresh(const slurm::Job& job, WallTime now);
 // Slurm has put the job back into its queue at least once, after preemption or by an administrator.
 bool requeued(const slurm::Job& job);
 // ... after this pod was bound: its node is not its own any more. A job that is pending without that comes from the old

@@ -178,8 +178,13 @@ void decode_status(Value value, json::Interner& interner, Pod& pod) {
     } else if (key == "conditions") {
       field.items([&](Value item) {
         NamedCondition read = decode_condition(item, interner);
-        if (read.type == "PodScheduled") pod.scheduled = std::move(read.condition);
-        if (read.type == "Ready") pod.ready = std::move(read.condition);
+        if (read.type == "PodScheduled") {
+          pod.scheduled = std::move(read.condition);
+        } else if (read.type == "Ready") {
+          pod.ready = std::move(read.condition);
+        } else if (read.type.contains('/')) {
+          pod.conditions.emplace_back(interner(read.type), std::move(read.condition));
+        }
       });
     }
   });

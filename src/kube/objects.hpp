@@ -119,6 +119,7 @@ struct Pod {
   PodPhase phase = PodPhase::kUnknown;
   Condition scheduled;  // PodScheduled
   Condition ready;
+  std::vector<std::pair<InternedString, Condition>> conditions;  // by type, those with a domain: not Kubernetes' own
   InternedString nominated_node;
   std::string extended_claim;  // name of the ResourceClaim in status.extendedResourceClaimStatus
   std::string status_reason;

@@ -61,7 +61,8 @@ TEST_F(Objects, what_a_pod_may_have_besides) {
         "containers":[{"ports":[{"containerPort":5,"hostPort":3},{"containerPort":6}]}],
         "terminationGracePeriodSeconds":50},
        "status":{"phase":"Pending","reason":"Evicted","nominatedNodeName":"n1",
-        "conditions":[{"status":"False","message":"no room","reason":"Unschedulable","type":"PodScheduled"}]},
+        "conditions":[{"status":"False","message":"no room","reason":"Unschedulable","type":"PodScheduled"},
+         {"status":"True","type":"Initialized"},{"status":"False","message":"lost","type":"example.com/Known"}]},
        "metadata":{"name":"p","deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":5,"labels":null,
         "annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}","z":"","a":"1"}}})",
       interner);
@@ -80,6 +81,9 @@ TEST_F(Objects, what_a_pod_may_have_besides) {
   EXPECT_EQ(pod->scheduled.reason, "Unschedulable");
   EXPECT_EQ(pod->scheduled.message, "no room");
   EXPECT_FALSE(pod->ready.present);
+  ASSERT_EQ(pod->conditions.size(), 1U);
+  EXPECT_EQ(pod->conditions[0].first, "example.com/Known");
+  EXPECT_EQ(pod->conditions[0].second.message, "lost");
   EXPECT_EQ(pod->nominated_node, "n1");
   EXPECT_EQ(pod->status_reason, "Evicted");
   ASSERT_EQ(pod->meta.annotations.size(), 2U);

@@ -1,0 +1,122 @@
+// A slurmctld that was killed has lost the jobs of its last seconds and gives their ids to others: what we do to "our"
+// job must not hit theirs, and what we know of it gives nobody a node.
+#include "bridge/bridge_sim_test.hpp"
+
+namespace bascule::bridge {
+namespace {
+
+void add_pod(World& w, const std::string& name) {
+  w.api.create(r::kPods, testing::make_pod({.name = name,
+                                            .ns = "slurm-bridge",
+                                            .scheduler = "slurm-bridge-scheduler",
+                                            .annotations = {{"fake/run-for", "forever"}}}));
+}
+
+std::string node_of(World& w, const std::string& pod) {
+  const auto seen = w.api.get(r::kPods, {"slurm-bridge", pod});
+  return seen ? std::string(json::string_at(*seen, {"spec", "nodeName"})) : "it is gone";
+}
+
+void restart_without_state(World& w) {
+  w.slurm.stop_controller();
+  w.loop.advance(20ms);
+  w.slurm.model().lose_state(w.slurm.now(), true, true);
+  w.slurm.start_controller();
+}
+
+slurm::JobDescription of_whole_node() {
+  slurm::JobDescription job;
+  job.nodes = 1;
+  job.exclusive = true;
+  return job;
+}
+
+// The pod's job had not been in any table yet, so that nothing but its comment tells it from the other.
+TEST(ReusedId, AUsersJobIsNotTakenForOneJustSubmitted) {
+  for (const bool deleted : {false, true}) {
+    World w(31, 2, 1h);
+    w.scheduler.start();
+    w.pod_sync.start();
+    w.hold_nodes(2);
+    w.loop.advance(1min);
+    add_pod(w, "p");
+    w.loop.advance(1s);
+    ASSERT_EQ(w.live_jobs(), 2u);
+    restart_without_state(w);
+    w.hold_nodes(1);
+    ASSERT_EQ(w.slurm.submit(of_whole_node()), JobId{2});
+    if (deleted) w.api.remove(r::kPods, {"slurm-bridge", "p"});
+    w.loop.advance(3min);
+    ASSERT_NE(w.slurm.model().job(JobId{2}), nullptr);
+    EXPECT_EQ(w.slurm.model().job(JobId{2})->view.states.base, slurm::JobState::kRunning);
+    EXPECT_EQ(w.slurm.model().job(JobId{2})->view.admin_comment, "");
+    EXPECT_EQ(node_of(w, "p"), deleted ? "it is gone" : "");
+    EXPECT_EQ(w.live_jobs(), deleted ? 2u : 3u);
+  }
+}
+
+// Its pod went while slurmctld was away, so the cancel is the first thing that it is asked for.
+TEST(ReusedId, AUsersJobIsNotCancelledForAPodThatWentMeanwhile) {
+  World w(32, 2, 1h);
+  w.scheduler.start();
+  w.pod_sync.start();
+  w.hold_nodes(2);
+  add_pod(w, "p");
+  w.loop.advance(2min);
+  w.slurm.stop_controller();
+  w.loop.advance(30s);
+  w.api.remove(r::kPods, {"slurm-bridge", "p"});
+  w.loop.advance(30s);
+  w.slurm.model().lose_state(w.slurm.now(), true, true);
+  w.slurm.start_controller();
+  w.hold_nodes(2);
+  ASSERT_EQ(w.slurm.submit(of_whole_node()), JobId{2});
+  w.loop.advance(3min);
+  EXPECT_EQ(w.slurm.model().job(JobId{2})->view.states.base, slurm::JobState::kPending);
+  EXPECT_EQ(node_of(w, "p"), "it is gone");
+}
+
+// "There is no such job" is no confirmation that it runs.
+TEST(ReusedId, AJobThatWentIsNoReasonToBind) {
+  World w(33, 1, 1h);
+  w.scheduler.start();
+  w.pod_sync.start();
+  w.api.create(r::kPods, testing::make_pod({.name = "theirs", .ns = "slurm-bridge", .cpu = "8", .node = "n1"}));
+  add_pod(w, "p");
+  w.loop.advance(5s);
+  ASSERT_EQ(w.live_jobs(), 1u);
+  ASSERT_EQ(node_of(w, "p"), "");
+  w.slurm.stop_controller();
+  w.loop.advance(5s);
+  w.slurm.model().lose_state(w.slurm.now(), true, false);
+  w.api.remove(r::kPods, {"slurm-bridge", "theirs"});
+  w.loop.advance(2s);
+  w.slurm.start_controller();
+  for (int i = 0; i < 1200 && node_of(w, "p").empty(); ++i) {
+    w.loop.advance(50ms);
+    w.check();
+    ASSERT_FALSE(HasFatalFailure());
+  }
+  EXPECT_EQ(node_of(w, "p"), "n1");
+  EXPECT_EQ(w.live_jobs(), 1u);
+}
+
+// A policy of somebody else's that refuses its conditions.
+TEST(ReusedId, APodWhoseConditionIsRefusedIsDeletedAllTheSame) {
+  World w(34, 1, 1h);
+  w.scheduler.start();
+  w.pod_sync.start();
+  add_pod(w, "p");
+  w.loop.advance(10s);
+  ASSERT_EQ(node_of(w, "p"), "n1");
+  w.api.set_faults([](const testing::ApiCall& call) -> testing::ApiFault {
+    if (!call.is("patch", "pods/status")) return {};
+    return {.kind = testing::ApiFault::Kind::kStatus, .code = 403};
+  });
+  w.slurm.model().requeue(w.slurm.now(), JobId{1}, 10s);
+  w.loop.advance(10s);
+  EXPECT_EQ(node_of(w, "p"), "it is gone");
+}
+
+}  // namespace
+}  // namespace bascule::bridge
