@@ -4,6 +4,7 @@
 #   SLURMD_OPTIONS           words before the arguments
 #   POD_CPUS, POD_MEMORY     limits of the pod in cores and MiB; 0: none. What the host has beyond them becomes
 #                            CoreSpecCount and MemSpecLimit, so that Slurm does not give it away.
+#   SLINKY_TOPOLOGY          the node's place, for slurm-operator
 #   PAM_SLURM_ADOPT_OPTIONS  how sshd treats users without a job here
 set -euo pipefail
 . /usr/lib/bascule/common.sh
@@ -16,6 +17,7 @@ hardware() { grep -o "\b$1=[0-9]*" <<<"$detected" | head -1 | cut -d= -f2 | grep
 node_conf() { # TEXT
   local text=$1 words=() word detected cores memory
   case $text in \'*\') text=${text:1:${#text}-2} ;; esac
+  text=${text//"'\"\$SLINKY_TOPOLOGY\"'"/${SLINKY_TOPOLOGY:-}}   # slurm-operator leaves that to a shell
   read -ra words <<<"$text"
   text=
   for word in "${words[@]}"; do
