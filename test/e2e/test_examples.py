@@ -41,6 +41,7 @@ def kubectl(*args):
 
 
 def run_now(_kube, _slurm):
+    kubectl("patch", "cronjob", "nightly", "-p", '{"spec": {"suspend": true}}')  # the suite may run at that hour, too
     kubectl("create", "job", "nightly-now", "--from=cronjob/nightly")  # belongs to the CronJob, and goes with it
 
 
