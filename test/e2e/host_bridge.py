@@ -65,6 +65,8 @@ class HostBridge:
     def __init__(self, folder, binary, kube, token, url):
         self.folder, self.binary = pathlib.Path(folder), binary
         self.folder.mkdir(parents=True, exist_ok=True)
+        for log in self.folder.glob("*.log"):  # of an earlier run: what it said is not said now
+            log.unlink()
         config = yaml.safe_load(kube.core.read_namespaced_config_map("slurm-bridge-config", RELEASE).data["config.yaml"])
         (self.folder / "config.yaml").write_text(yaml.safe_dump(config | {"slurmRestApi": url}))
         self.write_token(token)
