@@ -56,16 +56,19 @@ discard_ruins() {
   wipe
 }
 
-heal() { # start what died since; `up` and `slurm` on a running cluster come here
+revive() { # NAME: starts it if it died
+  pid_of "$1" >/dev/null && return
+  say "$1 was not running: starting it"
+  case $1 in containerd-*) rm -f "$RUN/${1#containerd-}/containerd.sock" ;; esac
+  start "$1"
+}
+
+heal() { # start what died since; `up` on a running cluster comes here
   local p
-  for p in $(programs); do
-    pid_of "$p" >/dev/null && continue
-    [ "$p" = slurm ] && continue
-    say "$p was not running: starting it"
-    case $p in containerd-*) rm -f "$RUN/${p#containerd-}/containerd.sock" ;; esac
-    start "$p"
-  done
+  # first what the others need: kube-controller-manager ends itself when the API server is not healthy within 10 s
+  revive etcd; revive apiserver
   wait_for kube-apiserver "$LOG/apiserver.log" api /readyz
+  for p in $(programs); do [ "$p" = slurm ] || revive "$p"; done
 }
 
 cmd_up() {

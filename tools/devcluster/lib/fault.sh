@@ -11,9 +11,9 @@ devcluster fault WHAT ACTION
 H
 }
 
-stop_slurm_daemon() { # DAEMON SIGNAL
+stop_slurm_daemon() { # DAEMON SIGNAL: time enough to end by itself, for slurmctld saves its state then; a minute and more
   local pid; pid=$(slurm_pid "$1" 2>/dev/null) || return 0
-  end "$pid" "$2" slurm_pid "$1"
+  END_ROUNDS=1200 end "$pid" "$2" slurm_pid "$1"
 }
 
 cut_rest() { # no reset, no refusal: silence, as when a switch dies

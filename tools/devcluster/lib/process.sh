@@ -30,12 +30,13 @@ start() { # NAME: nothing if it lives already
   echo "$pid $(born $pid)" > "$STATE/proc/$name/pid"
 }
 
-# end PID SIGNAL COMMAND...: signals, waits until COMMAND (does it live?) fails; one that is paused, or deaf for 2 s, is killed
+# end PID SIGNAL COMMAND...: signals, waits until COMMAND (does it live?) fails; one that is paused, or deaf for so
+# many rounds (END_ROUNDS, or 40: 2 s and more), is killed
 end() {
   local pid=$1 signal=$2 i; shift 2
   is_paused "$pid" && signal=KILL
   kill "-$signal" "$pid" 2>/dev/null || true
-  for i in $(seq 40); do "$@" >/dev/null 2>&1 || return 0; sleep 0.05; done
+  for i in $(seq "${END_ROUNDS:-40}"); do "$@" >/dev/null 2>&1 || return 0; sleep 0.05; done
   kill -KILL "$pid" 2>/dev/null || true
   for i in $(seq 100); do "$@" >/dev/null 2>&1 || return 0; sleep 0.05; done
   die "process $pid does not die of SIGKILL; dmesg may say why"
