@@ -36,7 +36,7 @@ def bound_to(kube, name):
 
 
 def test_a_job_of_one_pod_runs_through_slurm(bascule, kube, slurm):
-    kube.apply(job("one", "echo here; sleep 2", job_name="my-job"))
+    kube.apply(job("one", "echo here; sleep 10", job_name="my-job"))
     eventually(lambda: kube.job_id(kube.pod_of("one")), "the pod has a Slurm job id")
     eventually(lambda: bound_to(kube, "one"), "the pod is bound")
     placed = kube.pod_of("one")
@@ -63,7 +63,7 @@ def test_odd_native_jobs_do_not_disturb(bascule, kube, slurm):
 
 
 def test_four_pods_run_on_four_nodes(bascule, kube, slurm, cluster):
-    kube.apply(job("four", "sleep 4", parallelism=4))
+    kube.apply(job("four", "sleep 15", parallelism=4))
     eventually(lambda: len([p for p in kube.pods(job="four") if p.spec.node_name]) == 4, "all four pods are bound")
     pods = kube.pods(job="four")
     assert sorted(p.spec.node_name for p in pods) == cluster.workers, "each pod has a node of its own"
@@ -95,7 +95,7 @@ def test_priority_in_slurm_changes_the_order(bascule, kube, slurm, cluster):
     hold(slurm, cluster, cluster.workers[:3])
     gap = hold(slurm, cluster, cluster.workers[3:])
     _, early = waiting_job(kube, slurm, "early", "sleep 3")
-    _, late = waiting_job(kube, slurm, "late", "sleep 3")
+    _, late = waiting_job(kube, slurm, "late", "sleep 15")
     slurm.scontrol("update", f"JobId={late}", "Priority=4000000000")
     slurm.cancel(gap)
     eventually(lambda: bound_to(kube, "late"), "the later Job is placed first")
@@ -150,11 +150,16 @@ def test_cordon_drains_the_slurm_node(bascule, kube, slurm, cluster):
 
 def test_a_drain_by_the_slurm_administrator_is_left_alone(bascule, kube, slurm, cluster):
     node = cluster.workers[1]
+
+    def drained_by_the_administrator():
+        record = slurm.nodes()[node]
+        return "DRAIN" in record["state"] and record["reason"] == "disk"
+
     slurm.scontrol("update", f"NodeName={node}", "State=DRAIN", "Reason=disk")
     try:
-        kube.cordon(node)
-        kube.cordon(node, False)
-        always(lambda: "DRAIN" in slurm.nodes()[node]["state"] and slurm.nodes()[node]["reason"] == "disk", 5, "the drain stays", every=0.5)
+        for on in (True, False):
+            kube.cordon(node, on)
+            always(drained_by_the_administrator, 5, f"the drain stays, cordon {on}", every=0.5)
     finally:
         slurm.scontrol("update", f"NodeName={node}", "State=UNDRAIN")
 

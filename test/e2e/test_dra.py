@@ -83,7 +83,8 @@ def test_pods_get_claims_for_the_devices_that_slurm_gave(gpus, kube, slurm):
 
 
 def test_more_devices_than_a_node_has_are_not_submitted(gpus, kube, slurm):
-    _, api = gpus
+    node, api = gpus
+    eventually(lambda: f"gpu:{CLASS}:4" in gres(slurm, node), "Slurm counts four GPUs")
     kube.apply(asking("five", 5))
     eventually(lambda: any(f"too few devices of class {CLASS}" in said for said in kube.said_about(kube.pod("five"))), "the pod says why")
     assert not kube.job_id(kube.pod("five")) and not claims(api)

@@ -109,7 +109,7 @@ def test_all_or_none(groups, kube, slurm, cluster):
 
 def test_an_elastic_gang_starts_small_and_grows(groups, kube, slurm, cluster):
     groups.pod_group("elastic", 2)
-    kube.apply(gang_job("elastic", "elastic", 6, "sleep 4"))
+    kube.apply(gang_job("elastic", "elastic", 6, "sleep 15"))
     eventually(lambda: len(bound(kube)) >= 4, "all four nodes are used")
     assert len({p.spec.node_name for p in bound(kube)}) == 4, "one pod a node"
     eventually(lambda: kube.succeeded("elastic"), "all six pods have run")

@@ -50,7 +50,7 @@ def test_a_second_job_waits_and_priority_decides(slurm, node):
     eventually(lambda: slurm.state(first) == "RUNNING", "the first job runs")
     low, high = slurm.submit("low", required_nodes=[node]), slurm.submit("high", required_nodes=[node])
     always(lambda: slurm.state(low) == "PENDING", 1.5, "the second job waits")
-    assert slurm.job(low)["state_reason"] in ("Resources", "Priority")
+    eventually(lambda: slurm.job(low)["state_reason"] in ("Resources", "Priority"), "Slurm says why")
     slurm.scontrol("update", f"JobId={high}", "Priority=4000000000")
     slurm.cancel(first)
     eventually(lambda: slurm.state(high) == "RUNNING", "the job of higher priority runs")
