@@ -15,7 +15,7 @@ build: ## the program build/release/bascule
 test: ## everything that must pass: unit, fuzz corpora, simulations, end to end on a real cluster
 	@tools/test
 
-test-slow: ## the end-to-end tests that take a minute or more
+test-slow: ## the end-to-end tests that take a minute or more, or an idle machine
 	@tools/test --slow
 
 test-asan: ## unit tests, fuzz corpora and simulations under AddressSanitizer and UBSan

@@ -31,6 +31,7 @@ WORKERS = 4  # nodes n1 to n4 are Slurm's; n5 carries the bridge's own pods
 def pytest_configure(config):
     logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # an apiserver that is away on purpose is no news
     config.addinivalue_line("markers", "slow: takes a minute or more; `make test-slow` runs it, `make test` does not")
+    config.addinivalue_line("markers", "alone: with E2E_ALONE=1 it asserts what is promised for an idle machine; `make test-slow` runs it so")
 
 
 def run(*command, check=True):

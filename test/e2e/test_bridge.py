@@ -173,9 +173,14 @@ def test_the_time_limit_ends_the_pod(bascule, kube, slurm):
     eventually(lambda: kube.pod("limited") is None, "the pod is gone")
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(VERSION_24, reason="measured with the reference version")
 def test_slurm_running_to_bound(bascule, kube, slurm, measured):
-    """Slurm's start_time has whole seconds, so the state is asked every 5 ms and the binding is seen by a watch."""
+    """Slurm's start_time has whole seconds, so the state is asked every 5 ms and the binding is seen by a watch.
+
+    The promise is for an idle machine: it is asserted where nothing else runs beside the suite (E2E_ALONE=1, as in
+    `make test-slow`), and only measured in `make test`, whose suites run side by side.
+    """
     rounds, delays, queued = 12, [], []
     with PodWatch(kube.core) as pods:
         for i in range(rounds):
@@ -198,5 +203,5 @@ def test_slurm_running_to_bound(bascule, kube, slurm, measured):
     milliseconds = sorted(1000 * d for d in delays)
     measured.append(f"Slurm RUNNING to pod bound, {rounds} Jobs: median {statistics.median(milliseconds):.0f} ms, "
                     f"from {milliseconds[0]:.0f} to {milliseconds[-1]:.0f} ms; created to RUNNING: median {1000 * statistics.median(queued):.0f} ms")
-    if os.getloadavg()[0] < os.cpu_count():  # the promise is for an idle machine
+    if os.environ.get("E2E_ALONE") == "1":
         assert statistics.median(milliseconds) < 200, milliseconds
