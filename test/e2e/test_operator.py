@@ -69,6 +69,17 @@ class SlurmCluster:
     def sbatch(self, script, *options):
         return int(self.on_login("sbatch", "--parsable", "-t", "5", "-o", "/tmp/%j.out", *options, "--wrap", script).split(";")[0])
 
+    def array(self, tasks, script, *options):
+        """One sbatch for all: each takes seconds on a busy machine, and the first job would be over before the last is there."""
+        return self.sbatch(script, f"--array=0-{tasks - 1}", *options)
+
+    def tasks(self, array):
+        """Records of the array's tasks; those that wait are one record."""
+        return [j for j in self.jobs().values() if j["array_job_id"]["number"] == array]
+
+    def task_states(self, array):
+        return [j["job_state"][0] for j in self.tasks(array)]
+
     def jobs(self):
         """Job or array task id -> its record."""
         found = json.loads(self.on_login("squeue", "--json", "-t", "all"))["jobs"]
@@ -116,6 +127,12 @@ class SlurmCluster:
         return True
 
 
+def all_ready(pod):
+    """All its containers; one that kubelet has said nothing of yet is not."""
+    statuses = pod.status.container_statuses or []
+    return bool(statuses) and all(c.ready for c in statuses)
+
+
 @pytest.fixture(scope="module")
 def installed_operator(request, cluster, kube):
     """The charts slurm-operator-crds, slurm-operator and slurm with this tree's images, all ready."""
@@ -141,10 +158,14 @@ def hpc(installed_operator):
 
 
 def test_the_cluster_is_ready_and_accounted_for(hpc):
-    for plural, name in (("controllers", "slurm"), ("restapis", "slurm"), ("accountings", "slurm"), ("loginsets", "slurm-login-slinky")):
-        status = hpc.custom.get_namespaced_custom_object(*GROUP, plural, name).get("status", {})
-        ready = [c for c in status.get("conditions", []) if c["type"] == "Ready"]
-        assert not ready or ready[0]["status"] == "True", f"{plural}/{name}: {status}"
+    def all_say_so():
+        for plural, name in (("controllers", "slurm"), ("restapis", "slurm"), ("accountings", "slurm"), ("loginsets", "slurm-login-slinky")):
+            status = hpc.custom.get_namespaced_custom_object(*GROUP, plural, name).get("status", {})
+            ready = [c["status"] for c in status.get("conditions", []) if c["type"] == "Ready"]
+            assert ready == ["True"], f"{plural}/{name}: {status}"
+        return True
+
+    eventually(all_say_so, "each part is Ready", every=0.5)
     assert "slurm_slurm" in hpc.on_login("sacctmgr", "-n", "-P", "show", "cluster")
     partitions = hpc.on_login("sinfo", "-h", "-t", "idle", "-o", "%R %D").split("\n")
     assert {"cpu 2", "batch 1", "all 3"} <= set(partitions), partitions
@@ -164,18 +185,19 @@ def test_scale_out_and_in_under_load(hpc):
     """The third worker serves; then two of three have to go: those that work keep their jobs until these end."""
     hpc.scale(CPU, 3)
     eventually(lambda: hpc.settled(cpu=3), "three workers cpu serve", every=0.5)
-    jobs = [hpc.sbatch("sleep 45", "-p", "cpu", "-N1", "--exclusive") for _ in range(3)]
-    eventually(lambda: set(hpc.states(jobs)) == {"RUNNING"}, "each worker has a job", every=0.5)
+    array = hpc.array(3, "sleep 60", "-p", "cpu", "-N1", "--exclusive")
+    eventually(lambda: hpc.task_states(array) == ["RUNNING"] * 3, "each worker has a job", every=0.5)
     hpc.scale(CPU, 1)
     eventually(lambda: sum("DRAIN" in n["state"] for n in hpc.nodes().values()) == 2, "two workers are drained", every=0.3)
     always(lambda: len(hpc.workers(CPU)) == 3, 3, "no worker goes while its job runs", every=0.5)
     for n in hpc.nodes().values():
         assert "DRAIN" not in n["state"] or n["reason"].startswith(OPERATOR_REASON), n["reason"]
-    eventually(lambda: hpc.settled(cpu=1), "one worker cpu is left", every=0.5)
-    found = hpc.jobs()
-    for j in jobs:
-        assert found[j]["job_state"] == ["COMPLETED"], f"job {j}: {found[j]['job_state']} on {found[j]['nodes']}"
-        assert found[j]["restart_cnt"] == 0, f"job {j} was started {found[j]['restart_cnt'] + 1} times"
+    eventually(lambda: hpc.settled(cpu=1), "one worker cpu is left", within=180, every=0.5)
+    tasks = hpc.tasks(array)
+    assert len(tasks) == 3
+    for t in tasks:
+        assert t["job_state"] == ["COMPLETED"], f"job {t['job_id']}: {t['job_state']} on {t['nodes']}"
+        assert t["restart_cnt"] == 0, f"job {t['job_id']} was started {t['restart_cnt'] + 1} times"
 
 
 def test_explain_says_which_worker_waits_for_which_job(hpc):
@@ -197,14 +219,13 @@ def test_explain_says_which_worker_waits_for_which_job(hpc):
 
 def test_rolling_update_under_load(hpc):
     """The template changes while jobs flow: every worker is replaced, no job is lost or started twice."""
-    jobs = [hpc.sbatch("sleep 12", "-p", "cpu", "-N1", "--exclusive") for _ in range(6)]
+    array = hpc.array(6, "sleep 12", "-p", "cpu", "-N1", "--exclusive")
     before = {n: p.metadata.uid for n, p in hpc.workers(CPU).items()}
-    eventually(lambda: hpc.states(jobs).count("RUNNING") == 2, "both workers have a job", every=0.5)
+    eventually(lambda: hpc.task_states(array).count("RUNNING") == 2, "both workers have a job", every=0.5)
     hpc.patch(CPU, {"spec": {"slurmd": {"env": [{"name": "GENERATION", "value": str(time.time())}]}}})
-    eventually(lambda: {p.metadata.uid for p in hpc.workers(CPU).values()}.isdisjoint(before.values()), "every worker is new", within=150, every=0.5)
-    eventually(lambda: set(hpc.states(jobs)) == {"COMPLETED"}, "all jobs are done", every=0.5)
-    found = hpc.jobs()
-    assert all(found[j]["restart_cnt"] == 0 for j in jobs)
+    eventually(lambda: len(new := {p.metadata.uid for p in hpc.workers(CPU).values()}) == 2 and new.isdisjoint(before.values()), "every worker is new", within=150, every=0.5)
+    eventually(lambda: hpc.task_states(array) == ["COMPLETED"] * 6, "all jobs are done", every=0.5)
+    assert all(t["restart_cnt"] == 0 for t in hpc.tasks(array))
 
 
 def test_the_operator_is_killed_while_workers_come_and_go(hpc):
@@ -227,16 +248,16 @@ def test_another_operator_takes_over_when_the_leader_is_killed(hpc):
 
     def replicas(count):
         hpc.kube.apps.patch_namespaced_deployment_scale("slurm-operator", "slinky", {"spec": {"replicas": count}})
-        eventually(lambda: len(hpc.operators()) == count and all(c.ready for p in hpc.operators() for c in p.status.container_statuses or []),
-                   f"{count} operators are ready", every=0.5)
+        eventually(lambda: [all_ready(p) for p in hpc.operators()] == [True] * count, f"{count} operators are ready", every=0.5)
 
-    job = hpc.sbatch("sleep 20", "-p", "cpu", "-N2", "--exclusive")
+    job = hpc.sbatch("sleep 60", "-p", "cpu", "-N2", "--exclusive")
     eventually(lambda: hpc.state(job) == "RUNNING", "the job runs", every=0.5)
     replicas(2)
     try:
         leader = eventually(hpc.leader, "somebody leads", every=0.5)
         assert leader in [p.metadata.name for p in hpc.operators()], leader
         hpc.scale(CPU, 3)
+        assert hpc.state(job) == "RUNNING"
         assert hpc.kill_operator(leader) == 1, "the leader was not there to be killed"
         hpc.kube.core.delete_namespaced_pod(leader, "slinky", grace_period_seconds=0)
         eventually(lambda: hpc.leader() != leader, "another operator leads", every=0.5)
