@@ -5,7 +5,9 @@ kubectl() { in_net "$BIN/kubectl" --kubeconfig "$STATE/admin.kubeconfig" "$@"; }
 api() { in_net curl -sf -m 5 --cacert "$PKI/ca.crt" --cert "$PKI/admin.crt" --key "$PKI/admin.key" "$API$1"; }
 
 make_control_plane() {
-  make_ca
+  mkdir -p "$PKI"
+  make_ca ca /CN=devcluster; make_ca front-proxy-ca /CN=front-proxy; make_token_key
+  make_cert front-proxy-client /CN=front-proxy-client '' front-proxy-ca
   make_cert apiserver /CN=kube-apiserver \
     "DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1,IP:$GATEWAY"
   make_identity admin /O=system:masters/CN=admin
@@ -21,6 +23,10 @@ make_control_plane() {
     --kubelet-preferred-address-types=InternalIP --service-account-key-file="$PKI/sa.pub" \
     --service-account-signing-key-file="$PKI/sa.key" --service-account-issuer=https://kubernetes.default.svc \
     --service-cluster-ip-range=$SERVICE_CIDR --authorization-mode=Node,RBAC --allow-privileged=true \
+    --requestheader-client-ca-file="$PKI/front-proxy-ca.crt" --requestheader-allowed-names=front-proxy-client \
+    --requestheader-username-headers=X-Remote-User --requestheader-group-headers=X-Remote-Group \
+    --requestheader-extra-headers-prefix=X-Remote-Extra- \
+    --proxy-client-cert-file="$PKI/front-proxy-client.crt" --proxy-client-key-file="$PKI/front-proxy-client.key" \
     --runtime-config=scheduling.k8s.io/v1alpha2=true "${gates[@]}"
   define controller-manager "$BIN/kube-controller-manager" --kubeconfig "$STATE/controller-manager.kubeconfig" \
     --service-account-private-key-file="$PKI/sa.key" --root-ca-file="$PKI/ca.crt" --cluster-signing-cert-file="$PKI/ca.crt" \
