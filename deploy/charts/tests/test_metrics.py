@@ -136,8 +136,18 @@ def test_alerts_are_whole():
 def test_alerts_name_reasons_that_exist():
     (rule,) = [r for r in rules() if r["alert"] == "BasculePodsWaitOnFault"]
     reasons = re.search(r'reason=~"([^"]+)"', rule["expr"])[1].split("|")
-    source = "".join((ROOT / "src/bridge" / name).read_text() for name in ("unit_plan.cpp", "unit_submit.cpp", "unit_bind.cpp"))
+    names = ("unit_plan.cpp", "unit_submit.cpp", "unit_bind.cpp", "scheduler.cpp", "scheduler_act.cpp")
+    source = "".join((ROOT / "src/bridge" / name).read_text() for name in names)
     assert [r for r in reasons if f'"{r}"' not in source] == []
+    page = (ROOT / "docs/why-does-my-pod-wait.md").read_text().partition("\n## Reasons")[2].partition("\n### Slurm's reasons")[0]
+    ordinary = {"Unschedulable", "InsufficientPods", "Submitting", "SlurmStarting", "VolumeNotReady", "SlurmJobEnded", "SlurmJobSUSPENDED", "GangClosed", "SchedulingGated"}
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.M)) - ordinary == set(reasons), "each reason is ordinary, or its lasting is a fault"
+
+
+def test_an_answer_that_says_unchanged_is_no_failure():
+    """slurmrestd answers 304 to a question with update_time when nothing is newer."""
+    said = [text for where, text in expressions() if "bascule_slurm_request_duration" in text and "code!~" in text]
+    assert len(said) == 2 and all('code!~"2..|304"' in text for text in said)
 
 
 def rule_spec(*sets):
@@ -163,6 +173,7 @@ HEALTHY = {
     **{series("bascule_slurm_reachable", c): "1x60" for c in ("scheduler", "controllers")},
     **{series(f"{SLURM}_bucket", le=le, operation="get_job", code="200"): "0+60x60" for le in ("0.5", "+Inf")},
     series(f"{SLURM}_count", operation="get_job", code="200"): "0+60x60",
+    series(f"{SLURM}_count", operation="list_partitions", code="304"): "0+15x60",  # nothing has changed since: the answer at rest
     series("bascule_bridge_submits_total", result="accepted"): "0+60x60",
     series("bascule_bridge_submits_total", result="refused"): "0x60",
     series("bascule_bridge_waiting_pods", reason="Unschedulable"): "500x60",
