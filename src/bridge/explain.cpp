@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text_table.hpp"
+#include "bridge/explain_remedy.hpp"
 #include "bridge/names.hpp"
 #include "json/text.hpp"
 #include "kube/condition.hpp"
@@ -18,14 +19,16 @@ constexpr std::size_t kMostSearched = 1'000;
 
 using json::text_at;
 
-const json::Value* scheduled_condition(const json::Value& pod) {
-  return kube::find_condition(json::array_at(pod, {"status", "conditions"}), "PodScheduled");
+const json::Value* condition_of(const json::Value& pod, std::string_view type) {
+  return kube::find_condition(json::array_at(pod, {"status", "conditions"}), type);
 }
 
 struct Stand {
   std::string job, node, phase, reason, message;
   bool deleting = false, gated = false, ours = false;
   std::optional<ClaimStand> claim = std::nullopt;
+  std::string job_unknown = {};
+  bool others_hold = false;  // its job stands for other pods too that are not over
 };
 
 bool claim_is(const Stand& s, ClaimStand::State state) {
@@ -50,38 +53,59 @@ void judge_claim(const Stand& s, Explanation& out) {
   }
 }
 
-std::string what_to_do(const Stand& s, const std::string& job) {
+std::string what_to_do(const Stand& s) {
   if (const std::string remedy = remedy_of(s.reason, s.message); !remedy.empty()) return remedy;
-  if (!job.empty()) {
-    return "It is bound as soon as " + job + " runs. `scontrol show job " + s.job + "` tells what Slurm thinks.";
+  const std::string job = queued_job(s.message);
+  if (job.empty()) return "A Slurm job is submitted when that is over.";
+  return fmt::format("It is bound as soon as Slurm job {0} runs. `scontrol show job {0}` tells what Slurm thinks.",
+                     job);
+}
+
+// Of a pod on its node.
+void judge_placed(const Stand& s, const std::string& job, Explanation& out) {
+  out.verdict = "The pod is on node " + s.node;
+  if (job.empty()) {
+    out.verdict += " without a Slurm job.";
+    out.next =
+        "Somebody bound it past the bridge, unless its schedulerName is another scheduler's: Slurm does not know of it "
+        "and may give the node to others, so delete the pod.";
+  } else if (!s.job_unknown.empty()) {
+    out.verdict += ", but " + s.job_unknown + ".";
+    out.next = "Slurm may give the node to others: drain it, or delete the pod.";
+    if (s.job_unknown.find("was started after the pod was made") != std::string::npos) {
+      out.next += " This job may as well have ended while nobody looked: delete the pod then.";
+    }
+  } else {
+    out.verdict += ", held by " + job + ".";
+    out.next = s.phase == "Running" ? "It runs; it is deleted if its Slurm job ends first."
+                                    : "kubelet is starting it: `kubectl describe pod` tells how far it is.";
   }
-  if (s.reason == "Unschedulable") {
-    return "Make a node fit, or change the pod: its node selector, affinity, tolerations or size.";
-  }
-  return "A Slurm job is submitted when that is over.";
+  judge_claim(s, out);
+}
+
+std::string after_the_end(const Stand& s, const std::string& job) {
+  if (job.empty()) return "Nothing more will happen.";
+  if (s.others_hold) return "Its node is free when the last pod of " + job + " is over.";
+  return job + " is cancelled and its nodes are free, or will be in a moment.";
 }
 
 void judge(const Stand& s, Explanation& out) {
   const std::string job = s.job.empty() ? "" : "Slurm job " + s.job;
   if (s.phase == "Succeeded" || s.phase == "Failed") {
     out.verdict = s.phase == "Succeeded" ? "The pod ran and ended well." : "The pod ran and failed.";
-    out.next = job.empty() ? "Nothing more will happen."
-                           : job + " is cancelled and its nodes are free, or will be in a moment.";
+    out.next = after_the_end(s, job);
   } else if (s.deleting) {
     out.verdict = s.node.empty() ? "The pod is being deleted before it got a node."
                                  : "The pod is being deleted; it still holds node " + s.node + ".";
     out.next = job.empty() ? "It goes at once." : job + " is cancelled when the pod has really ended.";
   } else if (!s.node.empty()) {
-    out.verdict = "The pod is on node " + s.node + (job.empty() ? " without a Slurm job." : ", held by " + job + ".");
-    out.next = s.phase == "Running" ? "It runs; it is deleted if its Slurm job ends first."
-                                    : "kubelet is starting it: `kubectl describe pod` tells how far it is.";
-    judge_claim(s, out);
+    judge_placed(s, job, out);
   } else if (s.gated) {
     out.verdict = "The pod has scheduling gates; no Slurm job is submitted before they are gone.";
     out.next = "Whoever set the gates removes them.";
   } else if (!s.message.empty()) {
     out.verdict = "The pod waits: " + s.message + ".";
-    out.next = what_to_do(s, job);
+    out.next = what_to_do(s);
   } else {
     out.verdict = "The scheduler has not said anything about the pod yet.";
     out.next = "If this lasts, look at the log of the scheduler.";
@@ -104,9 +128,23 @@ std::string said_since(const json::Value& events, const Stand& s) {
   return first;
 }
 
+// The message of its condition SlurmJobKnown while that is false.
+std::string job_unknown_of(const json::Value& pod) {
+  const json::Value* condition = condition_of(pod, names::kSlurmJobKnown);
+  const bool unknown = condition != nullptr && json::string_at(*condition, {"status"}) == "False";
+  return unknown ? text_at(*condition, {"message"}) : std::string();
+}
+
+// The job is cancelled when the last of its pods is over.
+bool others_hold(const GroupExplanation& group, const std::string& pod, const std::string& job) {
+  return std::ranges::any_of(group.members, [&](const GroupExplanation::Member& one) {
+    return one.pod != pod && one.job == job && one.stands != "done" && one.stands != "failed";
+  });
+}
+
 }  // namespace
 
-Explanation explain_pod(const json::Value& pod, const json::Value& events, const std::optional<ClaimStand>& claim) {
+Explanation explain_pod(const json::Value& pod, PodSurroundings around) {
   Explanation out;
   const std::string jobid(names::kSlurmJobId);
   Stand s{text_at(pod, {"metadata", "labels", jobid}),
@@ -119,9 +157,11 @@ Explanation explain_pod(const json::Value& pod, const json::Value& events, const
   const json::Array* gates = json::array_at(pod, {"spec", "schedulingGates"});
   s.gated = gates != nullptr && !gates->empty();
   s.ours = scheduler != "default-scheduler";
-  s.claim = claim;
+  s.claim = around.claim;
+  s.job_unknown = job_unknown_of(pod);
+  s.others_hold = around.group && others_hold(*around.group, text_at(pod, {"metadata", "name"}), s.job);
   std::string since;
-  if (const json::Value* condition = scheduled_condition(pod)) {
+  if (const json::Value* condition = condition_of(pod, "PodScheduled")) {
     s.reason = text_at(*condition, {"reason"});
     s.message = text_at(*condition, {"message"});
     if (json::string_at(*condition, {"status"}) == "False") since = text_at(*condition, {"lastTransitionTime"});
@@ -138,9 +178,11 @@ Explanation explain_pod(const json::Value& pod, const json::Value& events, const
   const bool waits = s.node.empty() && !s.message.empty();
   fact("waits for", s.reason);
   if (waits) fact("waits since", since);
-  if (waits) fact("says so since", said_since(events, s));
-  if (claim) fact("claim", print(*claim));
-  out.events = kube::newest_events(events, kMaxEvents);
+  if (waits) fact("says so since", said_since(around.events.list, s));
+  if (s.claim) fact("claim", print(*s.claim));
+  fact("events", around.events.problem);
+  out.events = kube::newest_events(around.events.list, kMaxEvents);
+  out.group = std::move(around.group);
   return out;
 }
 

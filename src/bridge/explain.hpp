@@ -10,6 +10,7 @@
 #include "bridge/explain_group.hpp"
 #include "json/value.hpp"
 #include "kube/event_list.hpp"
+#include "kube/event_read.hpp"
 
 namespace bascule::bridge {
 
@@ -22,10 +23,14 @@ struct Explanation {
   std::optional<GroupExplanation> group;                   // of a pod of a gang
 };
 
-// `pod` and the EventList (events.k8s.io/v1) as the API server gives them. `claim`: of a pod that asks for devices by
-// class.
-Explanation explain_pod(const json::Value& pod, const json::Value& events,
-                        const std::optional<ClaimStand>& claim = std::nullopt);
+// What there is about a pod besides itself.
+struct PodSurroundings {
+  kube::ReadEvents events = {};
+  std::optional<ClaimStand> claim = std::nullopt;  // of a pod that asks for devices by class
+  std::optional<GroupExplanation> group = std::nullopt;
+};
+// `pod` as the API server gives it.
+Explanation explain_pod(const json::Value& pod, PodSurroundings around);
 std::string to_text(const Explanation& explanation, bool colours);
 json::Value to_json(const Explanation& explanation);
 

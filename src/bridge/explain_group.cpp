@@ -7,8 +7,9 @@
 #include <set>
 
 #include "base/text_table.hpp"
-#include "bridge/explain_claim.hpp"
+#include "bridge/explain_remedy.hpp"
 #include "bridge/names.hpp"
+#include "bridge/owners.hpp"
 
 namespace bascule::bridge {
 
@@ -41,7 +42,20 @@ std::string stands(const kube::Pod& pod) {
   return pod.scheduling_gates.empty() ? "waits" : "gated";
 }
 
+bool on_node(const std::string& stand) {
+  return stand == "runs" || stand == "starts";
+}
+
+// The message of the condition SlurmJobKnown while that is false.
+std::string job_unknown_of(const kube::Pod& pod) {
+  for (const auto& [type, condition] : pod.conditions) {
+    if (type == names::kSlurmJobKnown && condition.status == "False") return condition.message;
+  }
+  return {};
+}
+
 std::string why(const kube::Pod& pod, const std::string& stand) {
+  if (on_node(stand)) return label_of(pod) ? job_unknown_of(pod) : "it has no Slurm job";
   if (stand == "waits") return pod.scheduled.status == "False" ? pod.scheduled.message : std::string();
   if (stand == "other scheduler") return "its schedulerName is " + pod.scheduler_name.str() + ": it does not count";
   if (stand == "failed") return pod.status_reason;
@@ -66,26 +80,29 @@ class Judge final {
   Judge(GroupExplanation& out, const Group& group, const Root* root) : out_(out), group_(group), root_(root) {
     for (const Member& member : out.members) {
       ++counts_[member.stands];
-      if (member.stands == "waits") {
-        if (!member.job.empty()) waiting_jobs_.insert(member.job);
-        if (reason_.empty()) reason_ = member.why;
-      }
-      if ((member.stands == "runs" || member.stands == "starts") && !member.job.empty()) held_jobs_.insert(member.job);
+      if (member.stands == "waits") waits(member);
+      if (!on_node(member.stands)) continue;
+      if (member.why.empty()) held_jobs_.insert(member.job);
+      if (!member.why.empty()) ++lost_;
     }
   }
 
   void run(const std::string& problem) {
-    if (root_ == nullptr) {
+    const bool may_not = problem.find(kMayNotBeRead) != std::string::npos;
+    if (nobody_waits()) {
+      say_placed();
+      if (placed() > 0 && root_ == nullptr && !may_not) {
+        out_.next += " T" + problem.substr(1) + "; no other pod of it starts meanwhile.";
+      }
+    } else if (root_ == nullptr && !may_not) {
       out_.verdict = "The group cannot be read: " + problem + ".";
       out_.next = "Its pods wait until it can be: create it, or take " + how_joined(group_.kind) + " from the pods.";
-    } else if (root_->gang && !root_->gang->closed.empty()) {
+    } else if (root_ != nullptr && root_->gang && !root_->gang->closed.empty()) {
       out_.verdict = "The group " + root_->gang->closed + ": none of its pods starts any more.";
       out_.next = "Make a new group for new pods.";
     } else if (out_.members.empty()) {
       out_.verdict = "No pod names the group yet.";
       out_.next = "It starts when " + pods_text(out_.minimum) + " name it by " + how_joined(group_.kind) + ".";
-    } else if (count("waits") == 0 && count("gated") == 0) {
-      nobody_waits();
     } else if (out_.present < out_.minimum) {
       too_few();
     } else {
@@ -99,16 +116,34 @@ class Judge final {
     return it == counts_.end() ? 0 : it->second;
   }
   std::size_t placed() const { return count("runs") + count("starts"); }
+  bool nobody_waits() const {
+    if (out_.members.empty() || count("waits") > 0 || count("gated") > 0) return false;
+    return placed() > 0 || count("other scheduler") == 0;
+  }
 
-  void nobody_waits() {
+  // What is said of all is what somebody must act for, if that is so of one.
+  void waits(const Member& member) {
+    if (std::string job = queued_job(member.why); !job.empty()) queued_jobs_.insert(std::move(job));
+    std::string remedy = remedy_of(member.reason, member.why);
+    if (!remedy_.empty() || (remedy.empty() && !reason_.empty())) return;
+    reason_ = member.why;
+    remedy_ = std::move(remedy);
+  }
+
+  void say_placed() {
     if (placed() == 0) {
       out_.verdict = "All its pods are over or going.";
       out_.next = "Slurm's nodes are free, or will be as soon as the pods have really ended.";
       return;
     }
-    out_.verdict = fmt::format("{} {} on nodes{}.", pods_text(placed()), placed() == 1 ? "is" : "are",
+    out_.verdict = fmt::format("{} {} on nodes{}", pods_text(placed()), placed() == 1 ? "is" : "are",
                                held_jobs_.empty() ? "" : ", held by " + jobs_text(held_jobs_));
     out_.next = "They run; they are deleted if their Slurm job ends first.";
+    if (lost_ > 0) {
+      out_.verdict += fmt::format("; of {} Slurm does not know a job: it may give their nodes to others", lost_);
+      out_.next = "Drain those nodes, or delete the pods.";
+    }
+    out_.verdict += ".";
   }
 
   void too_few() {
@@ -130,22 +165,27 @@ class Judge final {
 
   void some_wait() {
     const std::size_t waiting = count("waits");
-    out_.verdict = fmt::format("{} pods are there, {} must start together; ", out_.present, out_.minimum);
+    out_.verdict =
+        root_ != nullptr
+            ? fmt::format("{} pods are there, {} must start together; ", out_.present, out_.minimum)
+            : fmt::format("{} pods are there; you may not read how many must start together; ", out_.present);
     if (placed() > 0) out_.verdict += fmt::format("{} have nodes, ", placed());
     out_.verdict += fmt::format("{} {}", waiting, waiting == 1 ? "waits" : "wait");
     if (count("gated") > 0) out_.verdict += fmt::format(", {} gated", count("gated"));
     out_.verdict += reason_.empty() ? "." : ": " + reason_ + ".";
     if (waiting == 0) {
       out_.next = "Whoever set the scheduling gates removes them.";
-    } else if (const std::string remedy = device_remedy(reason_); !remedy.empty()) {
-      out_.next = remedy;
-    } else if (waiting_jobs_.empty()) {
+    } else if (!remedy_.empty()) {
+      out_.next = remedy_;
+    } else if (queued_jobs_.empty()) {
       out_.next = "A Slurm job for those who wait is submitted when that is over.";
     } else if (placed() > 0) {
-      out_.next = "Those who wait are bound as soon as " + jobs_text(waiting_jobs_) + " has nodes for them.";
+      out_.next = "Those who wait are bound as soon as " + jobs_text(queued_jobs_) +
+                  (queued_jobs_.size() == 1 ? " has" : " have") + " nodes for them.";
     } else {
-      out_.next = "All are bound at once as soon as " + jobs_text(waiting_jobs_) + " runs. `scontrol show job " +
-                  *waiting_jobs_.begin() + "` tells what Slurm thinks.";
+      out_.next = "All are bound at once as soon as " + jobs_text(queued_jobs_) +
+                  (queued_jobs_.size() == 1 ? " runs" : " run") + ". `scontrol show job " + *queued_jobs_.begin() +
+                  "` tells what Slurm thinks.";
     }
   }
 
@@ -153,9 +193,11 @@ class Judge final {
   const Group& group_;
   const Root* root_;
   std::map<std::string, std::size_t> counts_;
-  std::set<std::string> waiting_jobs_;
+  std::set<std::string> queued_jobs_;
   std::set<std::string> held_jobs_;
-  std::string reason_;
+  std::size_t lost_ = 0;  // on nodes, without a job that Slurm knows
+  std::string reason_;    // what the others wait for, in the scheduler's words
+  std::string remedy_;
 };
 
 }  // namespace
@@ -165,11 +207,13 @@ GroupExplanation explain_group(const Group& group, const std::variant<Root, std:
   sort_by_rank(pods);
   GroupExplanation out;
   out.group = name_of_group(group, pods.empty() ? nullptr : pods.front());
-  for (const PodPtr& pod : pods) {
-    const JobId job = label_of(*pod);
-    const std::string stand = stands(*pod);
-    out.members.push_back({pod->meta.key.name, stand, job ? job.str() : "", pod->node_name.str(), why(*pod, stand)});
-    if (stand == "runs" || stand == "starts" || stand == "waits" || stand == "done") ++out.present;
+  for (const PodPtr& one : pods) {
+    const kube::Pod& pod = *one;
+    const JobId job = label_of(pod);
+    const std::string stand = stands(pod);
+    out.members.push_back({pod.meta.key.name, stand, job ? job.str() : "", pod.node_name.str(), why(pod, stand),
+                           stand == "waits" ? pod.scheduled.reason.str() : std::string()});
+    if (on_node(stand) || stand == "waits" || stand == "done") ++out.present;
   }
   const Root* known = std::get_if<Root>(&root);
   if (known != nullptr) out.minimum = known->gang ? known->gang->minimum : 1;
@@ -211,41 +255,6 @@ std::string name_of_group(const Group& group, const PodPtr& member) {
   if (member == nullptr) return name;
   const std::string_view index = kube::value_or(member->meta.labels, names::kLwsGroupIndex);
   return name + ", group " + (index.empty() ? std::string("?") : std::string(index));
-}
-
-std::string remedy_of(std::string_view reason, std::string_view message) {
-  if (std::string remedy = device_remedy(message); !remedy.empty()) return remedy;
-  static const std::map<std::string_view, std::string_view> remedies{
-      {"InvalidRequest",
-       "Correct what the sentence names on the object whose annotations count (the Job, the group, "
-       "or the pod itself)."},
-      {"SlurmRefused",
-       "It is tried again, ever less often. Correct account, partition, QOS or size if Slurm's words "
-       "are about them."},
-      {"SlurmUnreachable", "It goes on as soon as Slurm answers: `scontrol ping`, then the log of slurmrestd."},
-      {"SlurmUnknown", "It goes on as soon as Slurm's tables are known again; nothing is guessed until then."},
-      {"SubmitInDoubt", "Nothing to do: within half a minute it is known, and a second job is never submitted."},
-      {"Submitting", "Nothing to do: a matter of a moment."},
-      {"ForeignJob",
-       "Remove the label scheduler.slinky.slurm.net/slurm-jobid from the pod (an administrator may): a new job is "
-       "submitted then."},
-      {"SlurmStarting", "Nothing to do: a matter of a second. If it lasts, `scontrol ping` and the log of slurmrestd."},
-      {"GangClosed", "Make a new group for new pods."},
-      {"OwnerUnknown", "Create the object that is named, or correct the pod's owner or group."},
-      {"NodeRefused",
-       "The job is given back after 30 seconds and the pod waits for another; see to the node, or "
-       "cordon it."},
-      {"KubernetesRefused",
-       "Whoever refuses is named: an admission policy (Gatekeeper, ValidatingAdmissionPolicy) or a missing right of "
-       "the bridge. It is tried again; the job is given back after 30 seconds."},
-      {"KubernetesFails",
-       "It goes on as soon as the API server does what it is asked. If a webhook is named, see to its pods: with "
-       "failurePolicy Fail nothing it watches can be changed while they are away."},
-      {"VolumeNotReady",
-       "See to the claim that is named: `kubectl describe pvc`. It goes on when the claim has its volume."},
-      {"SlurmJobEnded", "A new job is submitted in a moment. If it keeps ending, `sacct -j ID` tells why."}};
-  const auto it = remedies.find(reason);
-  return it == remedies.end() ? std::string() : std::string(it->second);
 }
 
 }  // namespace bascule::bridge

@@ -18,7 +18,8 @@ struct GroupExplanation {
     std::string stands;  // one or two words: runs, starts, waits, gated, going, done, failed, other scheduler
     std::string job;     // Slurm job id by its label, or empty
     std::string node;
-    std::string why;  // of those that wait: the scheduler's sentence
+    std::string why;  // of those that wait: the scheduler's sentence; of those on nodes: what is wrong with their job
+    std::string reason;  // of those that wait: the condition's word
   };
   std::string group;            // "PodGroup ns/name", "LeaderWorkerSet ns/name, group 0"
   std::uint32_t minimum = 0;    // that must start together; 0: not known
@@ -36,8 +37,5 @@ json::Value to_json(const GroupExplanation& explanation);
 
 // "PodGroup ns/name", "LeaderWorkerSet ns/name, group 0" by one of its pods, which may be null.
 std::string name_of_group(const Group& group, const PodPtr& member);
-
-// What to do about a condition of ours (Waiting::reason and message); empty: nothing but wait.
-std::string remedy_of(std::string_view reason, std::string_view message);
 
 }  // namespace bascule::bridge

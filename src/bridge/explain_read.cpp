@@ -32,7 +32,12 @@ class Reader final {
     co_return out;
   }
 
-  Task<Owners::Found> root(PodPtr pod) { return owners_.root_of(std::move(pod), {}); }
+  // Of a group. The Job above the pod would only add annotations to it.
+  Task<Owners::Found> root(PodPtr pod) {
+    auto alone = std::make_shared<kube::Pod>(*pod);
+    alone->meta.owners.clear();
+    return owners_.root_of(std::move(alone), {});
+  }
   PodPtr decode(const json::Value& pod) { return kube::decode_pod(json::dump(pod), interner_); }
 
   // A pod as one of the group's would be.
@@ -102,17 +107,18 @@ Task<Explanation> read_pod_explanation(kube::Client& client, NamespacedName key)
     there = false;
   }
   if (!there) throw NothingToExplain("there is no pod " + key.str() + "; -n chooses the namespace");
-  const json::Value events = co_await client.list(kube::resources::kEvents, key.ns, {"", "regarding.name=" + key.name});
+  PodSurroundings around;
+  around.events =
+      co_await kube::read_events(client, "Pod", key, std::string(json::string_at(pod, {"metadata", "uid"})));
   Reader reader(client);
   const PodPtr decoded = reader.decode(pod);
-  const std::optional<ClaimStand> claim = co_await read_claim(client, decoded);
-  Explanation out = explain_pod(pod, events, claim);
-  const auto group = group_of(*decoded);
-  if (!group) co_return out;
-  auto members = co_await reader.members(key.ns, selector_of(*group));
-  const Owners::Found root = co_await reader.root(decoded);
-  out.group = explain_group(*group, root, std::move(members[group->unit]));
-  co_return out;
+  around.claim = co_await read_claim(client, decoded);
+  if (const auto group = group_of(*decoded)) {
+    auto members = co_await reader.members(key.ns, selector_of(*group));
+    const Owners::Found root = co_await reader.root(decoded);
+    around.group = explain_group(*group, root, std::move(members[group->unit]));
+  }
+  co_return explain_pod(pod, std::move(around));
 }
 
 Task<std::vector<GroupExplanation>> read_group_explanations(kube::Client& client, GroupObject kind,

@@ -151,6 +151,9 @@ Task<std::string> Owners::add_workload(Root& root, json::Value group, PodPtr pod
     override_annotations(root.annotations, root_from(kWorkloads, object).annotations);
   } catch (const kube::NotFound&) {
     // It may be gone while its group lives on.
+  } catch (const kube::Forbidden& error) {
+    problem = "the Workload of the pod's group, " + workload;
+    problem.append(kMayNotBeRead).append(error.what());
   } catch (const kube::Error& error) {
     problem = "the Workload of the pod's group, " + workload + ", cannot be read: " + error.what();
   }
@@ -166,6 +169,8 @@ Task<std::expected<json::Value, std::string>> Owners::read(kube::Resource resour
     problem += ", does not exist";
   } catch (const kube::NotServed&) {
     problem += ", cannot be read: this cluster does not serve that kind";
+  } catch (const kube::Forbidden& error) {
+    problem.append(kMayNotBeRead).append(error.what());
   } catch (const kube::Error& error) {
     problem += ", cannot be read: " + std::string(error.what());
   }

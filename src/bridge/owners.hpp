@@ -6,6 +6,7 @@
 
 #include <expected>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <variant>
 
@@ -14,6 +15,9 @@
 #include "kube/informer.hpp"
 
 namespace bascule::bridge {
+
+// In what Owners says of an object that exists, perhaps, and that whoever asks has no right to.
+inline constexpr std::string_view kMayNotBeRead = ", may not be read: ";
 
 class Owners final {
  public:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "json/value.hpp"
@@ -15,7 +16,10 @@ struct PastEvent {
   friend auto operator<=>(const PastEvent&, const PastEvent&) = default;
 };
 
-// Of an EventList (events.k8s.io/v1) as the API server gives it: at most `most`, newest last.
+// Of an EventList (events.k8s.io/v1, or v1) as the API server gives it: at most `most`, newest last.
 std::vector<PastEvent> newest_events(const json::Value& list, std::size_t most);
+
+// Those of the list that are about this object, not about an earlier one of its name. One that names no uid counts.
+json::Value events_about(const json::Value& list, std::string_view kind, std::string_view uid);
 
 }  // namespace bascule::kube

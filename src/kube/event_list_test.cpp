@@ -21,5 +21,21 @@ TEST(EventList, TheNewestAreKeptInTheOrderTheyWereLastSeen) {
   EXPECT_TRUE(newest_events(json::Object{}, 3).empty());
 }
 
+TEST(EventList, ThoseOfTheCoreApiAreReadToo) {
+  const json::Value list = json::parse_yaml(R"({items: [
+    {reason: A, message: a, lastTimestamp: "2026-01-01T10:10:00Z"},
+    {reason: B, message: b, eventTime: "2026-01-01T10:20:00Z", lastTimestamp: null}]})");
+  EXPECT_EQ(newest_events(list, 3),
+            (std::vector{PastEvent{"2026-01-01T10:10:00Z", "A", "a"}, PastEvent{"2026-01-01T10:20:00Z", "B", "b"}}));
+}
+
+TEST(EventList, AnEarlierObjectOfThatNameHasItsOwn) {
+  const json::Value list = json::parse_yaml(R"({items: [
+    {reason: A, regarding: {kind: Pod, uid: u}}, {reason: B, involvedObject: {kind: Pod, uid: other}},
+    {reason: C, involvedObject: {kind: Pod}}, {reason: D, regarding: {kind: Job, uid: u}}, {reason: E}]})");
+  const std::vector<PastEvent> own = newest_events(events_about(list, "Pod", "u"), 9);
+  EXPECT_EQ(own, (std::vector{PastEvent{"", "A", ""}, PastEvent{"", "C", ""}}));
+}
+
 }  // namespace
 }  // namespace bascule::kube

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kube/event_read.hpp"
 #include "operator/api/derived.hpp"
 #include "operator/api/names.hpp"
 #include "operator/api/resources.hpp"
@@ -127,12 +128,9 @@ Task<Explanation> read_explanation(kube::Client& client, const kube::Resource& r
   const bool unbound = std::ranges::any_of(
       found.pods, [](const json::Value& pod) { return json::string_at(pod, {"spec", "nodeName"}).empty(); });
   if (unbound) found.claims = co_await known_items(client, kClaims, key.ns, {});
-  json::Array events;
-  for (json::Value& event :
-       co_await items(client, kube::resources::kEvents, key.ns, {.fields = "regarding.name=" + key.name})) {
-    if (json::string_at(event, {"regarding", "kind"}) == resource.kind) events.push_back(std::move(event));
-  }
-  found.events = json::Object{{"items", std::move(events)}};
+  const std::string uid(json::string_at(found.object, {"metadata", "uid"}));
+  kube::ReadEvents events = co_await kube::read_events(client, resource.kind, key, uid);
+  found.events = std::move(events.list);
   co_return explain(resource, found);
 }
 
