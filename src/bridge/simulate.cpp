@@ -9,6 +9,8 @@
 #include "base/manual_loop.hpp"
 #include "base/text_table.hpp"
 #include "base/time.hpp"
+#include "bridge/claim_plan.hpp"
+#include "bridge/device_ledger.hpp"
 #include "bridge/explain_group.hpp"
 #include "bridge/node_table.hpp"
 #include "bridge/owners.hpp"
@@ -23,6 +25,7 @@ namespace {
 
 constexpr TimePoint kNow{std::chrono::hours(1)};
 constexpr std::size_t kWhyWidth = 160;
+constexpr std::string_view kUnknown = ", and nothing is decided from what is unknown";
 
 std::vector<NamespacedName> names_of(const std::vector<PodPtr>& pods) {
   std::vector<NamespacedName> out;
@@ -49,14 +52,19 @@ std::string describe(const slurm::JobDescription& job) {
 class Simulator final {
  public:
   Simulator(const ClusterState& state, json::Interner& interner)
-      : state_(state), api_(loop_, state.objects, interner), index_(state.self, [](const Uid&) {}) {
+      : state_(state),
+        api_(loop_, state.objects, interner),
+        index_(state.self, [](const Uid&) {}),
+        devices_(state.self.bridge) {
     out_.time = state.time;
     out_.self = state.self;
     slurm_.synced = state.slurm_jobs.has_value();
     slurm_.nodes_synced = state.slurm_nodes.has_value();
     slurm_.reachable = true;
     slurm_.full_as_of = kNow;
-    if (!slurm_.synced) slurm_.why = "the file has no slurm.jobs, and nothing is decided from what is unknown";
+    if (!slurm_.synced) slurm_.why = "the file has no slurm.jobs" + std::string(kUnknown);
+    know_volumes();
+    know_devices();
     for (const NodePtr& node : state.nodes) nodes_.on_node(nullptr, node);
     if (state.slurm_nodes) {
       for (const slurm::Node& node : *state.slurm_nodes) {
@@ -98,6 +106,39 @@ class Simulator final {
   }
 
  private:
+  void know_volumes() {
+    Volumes& volumes = nodes_.volumes();
+    for (const ObjectPtr& one : state_.claims) volumes.on_claim(nullptr, one);
+    for (const ObjectPtr& one : state_.volumes) volumes.on_volume(nullptr, one);
+    for (const ObjectPtr& one : state_.classes) volumes.on_class(nullptr, one);
+    for (const ObjectPtr& one : state_.csi_nodes) volumes.on_csi_node(nullptr, one);
+    for (const ObjectPtr& one : state_.attachments) volumes.on_attachment(nullptr, one);
+    volumes.set_known(true);
+  }
+  void know_devices() {
+    for (const ClassPtr& one : state_.device_classes) devices_.on_class(nullptr, one);
+    for (const SlicePtr& one : state_.slices) devices_.on_slice(nullptr, one);
+    for (const ClaimPtr& one : state_.device_claims) devices_.on_claim(nullptr, one);
+    devices_.set_unknown({});
+    nodes_.set_devices(&devices_);
+  }
+
+  // What the file lacks that decides about the pods that wait; empty: nothing.
+  std::string lacks(const UnitView& view) const {
+    for (const PodPtr& pod : view.pods) {
+      if (!wants_node(*pod)) continue;
+      if (!pod->claims.empty() && state_.claims.empty()) return "the file has no PersistentVolumeClaims";
+      if (!needs_claim(*pod)) continue;
+      if (state_.slices.empty()) return "the file has no ResourceSlices";
+      for (const JobView& job : view.jobs) {
+        if (runs(*job.job) && job.job->gres_detail.empty()) {
+          return "the file does not say which devices Slurm job " + job.job->id.str() + " has (gres_detail)";
+        }
+      }
+    }
+    return {};
+  }
+
   void add(SimulatedStep decision) {
     decision.unit = unit_name_;
     out_.decisions.push_back(std::move(decision));
@@ -137,7 +178,13 @@ class Simulator final {
     }
     view.labelled = labelled(view);
     UnitMemory memory;
-    const UnitPlan plan = next_step(view, memory);
+    for (const JobView& job : view.jobs) memory.layouts.emplace(job.job->id, layout_of(*job.job));
+    SlurmView slurm = slurm_;
+    if (const std::string missing = lacks(view); slurm.synced && !missing.empty()) {
+      slurm.synced = false;
+      slurm.why = missing + std::string(kUnknown);
+    }
+    const UnitPlan plan = next_step(view, memory, slurm);
     const std::size_t before = out_.decisions.size();
     first_steps(plan);
     if (plan.marks.empty()) {
@@ -145,13 +192,13 @@ class Simulator final {
     } else {
       // Binding comes when the marks are written.
       for (const UnitPlan::Mark& mark : plan.marks) memory.marked[mark.pod->meta.uid] = mark.job;
-      last_steps(next_step(view, memory));
+      last_steps(next_step(view, memory, slurm));
     }
     if (out_.decisions.size() == before) nothing(view);
   }
 
-  UnitPlan next_step(const UnitView& view, UnitMemory& memory) {
-    return plan_unit(state_.config, state_.self, view, slurm_, nodes_, memory, kNow, state_.time);
+  UnitPlan next_step(const UnitView& view, UnitMemory& memory, const SlurmView& slurm) {
+    return plan_unit(state_.config, state_.self, view, slurm, nodes_, memory, kNow, state_.time);
   }
 
   std::vector<JobView> jobs_of(const Uid& unit) const {
@@ -239,6 +286,7 @@ class Simulator final {
   ManualLoop loop_;
   SimulatedApi api_;
   UnitIndex index_;
+  DeviceLedger devices_;
   NodeTable nodes_;
   SlurmView slurm_;
   std::map<JobId, std::shared_ptr<const slurm::Job>> jobs_;

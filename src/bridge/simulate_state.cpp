@@ -91,7 +91,7 @@ class Reader final {
         need_uid(state_.pods.back()->meta.uid, place);
       } else if (core && kind == "Node") {
         state_.nodes.push_back(kube::decode_node(json::dump(value), interner_));
-      } else {
+      } else if (!take_storage(value, kind) && !take_devices(value, kind)) {
         if (kind == "Job" && json::string_at(value, {"apiVersion"}) == "batch/v1") {
           // Read again as the scheduler reads it, where nobody could say what is wrong with it.
           (void)kube::decode_job(json::dump(value), interner_);
@@ -106,6 +106,32 @@ class Reader final {
     } catch (const json::ParseError& error) {
       fail(place, kind, name, error.what());
     }
+  }
+  bool take_storage(const json::Value& value, std::string_view kind) {
+    const bool core = json::string_at(value, {"apiVersion"}) == "v1";
+    if (!core && json::string_at(value, {"apiVersion"}) != "storage.k8s.io/v1") return false;
+    std::vector<ObjectPtr>* to = nullptr;
+    if (core && kind == "PersistentVolumeClaim") to = &state_.claims;
+    if (core && kind == "PersistentVolume") to = &state_.volumes;
+    if (!core && kind == "StorageClass") to = &state_.classes;
+    if (!core && kind == "CSINode") to = &state_.csi_nodes;
+    if (!core && kind == "VolumeAttachment") to = &state_.attachments;
+    if (to != nullptr) to->push_back(kube::decode_dynamic(json::dump(value), interner_));
+    return to != nullptr;
+  }
+  bool take_devices(const json::Value& value, std::string_view kind) {
+    if (json::string_at(value, {"apiVersion"}) != "resource.k8s.io/v1") return false;
+    const std::string text = json::dump(value);
+    if (kind == "ResourceSlice") {
+      state_.slices.push_back(decode_slice(text, interner_));
+    } else if (kind == "DeviceClass") {
+      state_.device_classes.push_back(decode_class(text, interner_));
+    } else if (kind == "ResourceClaim") {
+      state_.device_claims.push_back(decode_claim(text, interner_));
+    } else {
+      return false;
+    }
+    return true;
   }
   // Everything is known by it.
   void need_uid(const Uid& uid, const std::string& place) {

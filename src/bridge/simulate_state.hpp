@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "bridge/config.hpp"
+#include "bridge/device_slices.hpp"
 #include "bridge/unit.hpp"
+#include "bridge/volumes.hpp"
 #include "slurm/types.hpp"
 
 namespace bascule::bridge {
@@ -25,7 +27,11 @@ struct ClusterState {
   Identity self;
   std::vector<PodPtr> pods;  // of any scheduler
   std::vector<NodePtr> nodes;
-  std::vector<json::Value> objects;                   // all others: Jobs, PodGroups ...
+  std::vector<json::Value> objects;                                         // all others: Jobs, PodGroups ...
+  std::vector<ObjectPtr> claims, volumes, classes, csi_nodes, attachments;  // of storage
+  std::vector<SlicePtr> slices;
+  std::vector<ClassPtr> device_classes;
+  std::vector<ClaimPtr> device_claims;
   std::optional<std::vector<slurm::Job>> slurm_jobs;  // nullopt: the file does not say
   std::optional<std::vector<slurm::Node>> slurm_nodes;
 };

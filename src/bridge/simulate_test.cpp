@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "bridge/device_test_support.hpp"
 #include "bridge/names.hpp"
 
 namespace bascule::bridge {
@@ -94,6 +95,88 @@ TEST_F(SimulateTest, AnOwnerThatTheFileLacks) {
   EXPECT_THAT(simulation.decisions[0].why, HasSubstr("does not exist"));
 }
 
+// --- volumes and devices ---------------------------------------------------------------------------------------------
+
+constexpr const char* kPodWithClaim =
+    R"({"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"ml","name":"a","uid":"u-a"},
+  "spec":{"schedulerName":"slurm-bridge-scheduler","containers":[],
+          "volumes":[{"name":"d","persistentVolumeClaim":{"claimName":"data"}}]}})";
+
+std::string claim(const std::string& name) {
+  return fmt::format(R"({{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{{"namespace":"ml","name":"{}",
+    "annotations":{{"pv.kubernetes.io/bind-completed":"yes"}}}},"spec":{{"volumeName":"v"}}}})",
+                     name);
+}
+
+TEST_F(SimulateTest, AClaimThatIsNotThereIsWaitedFor) {
+  const std::string begin = "[" + std::string(kNode) + "," + kPodWithClaim;
+  Simulation simulation = run(state(begin + "]"));
+  EXPECT_THAT(lines(simulation), ElementsAre("wait pod ml/a SlurmUnknown"));
+  EXPECT_THAT(simulation.decisions[0].why, HasSubstr("the file has no PersistentVolumeClaims"));
+  simulation = run(state(begin + "," + claim("other") + "]"));
+  EXPECT_THAT(lines(simulation), ElementsAre("wait pod ml/a VolumeNotReady"));
+  EXPECT_THAT(simulation.decisions[0].why, HasSubstr("PersistentVolumeClaim data does not exist"));
+  simulation = run(state(begin + "," + claim("data") + "]"));
+  EXPECT_THAT(simulation.decisions[0].why, HasSubstr("PersistentVolumeClaim data is bound to a volume that does not"));
+  const std::string volume = R"(,{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"v"},"spec":{
+    "nodeAffinity":{"required":{"nodeSelectorTerms":[{"matchExpressions":[
+      {"key":"zone","operator":"In","values":["b"]}]}]}}}})";
+  EXPECT_THAT(lines(run(state(begin + "," + claim("data") + volume + "]"))), ElementsAre("wait pod ml/a Unschedulable"))
+      << "its volume is elsewhere";
+  const std::string anywhere = R"(,{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"v"}})";
+  EXPECT_THAT(lines(run(state(begin + "," + claim("data") + anywhere + "]"))), ElementsAre("submit pod ml/a "));
+}
+
+std::string pod_with_devices(int count) {
+  return fmt::format(
+      R"({{"apiVersion":"v1","kind":"Pod","metadata":{{"namespace":"ml","name":"a","uid":"u-a"}},
+      "spec":{{"schedulerName":"slurm-bridge-scheduler","containers":[{{"name":"m","resources":{{"limits":
+      {{"deviceclass.resource.kubernetes.io/gpu.example.com":"{}"}}}}}}]}}}})",
+      count);
+}
+std::string devices() {
+  const json::Object gpu_class{{"apiVersion", "resource.k8s.io/v1"},
+                               {"kind", "DeviceClass"},
+                               {"metadata", json::Object{{"name", "gpu.example.com"}}},
+                               {"spec", json::Object{{"selectors", json::Array{json::Object{{
+                                                                       "cel",
+                                                                       json::Object{{"expression",
+                                                                                     "device.driver == "
+                                                                                     "'gpu.example.com'"}},
+                                                                   }}}}}}};
+  return json::dump(gpu_class) + "," +
+         json::dump(testing::make_slice({.name = "s", .devices = testing::make_gpus(0, 2)}));
+}
+
+TEST_F(SimulateTest, DevicesAreThoseOfTheFile) {
+  const std::string begin = "[" + std::string(kNode) + ",";
+  const Simulation without = run(state(begin + pod_with_devices(2) + "]"));
+  EXPECT_THAT(lines(without), ElementsAre("wait pod ml/a SlurmUnknown"));
+  EXPECT_THAT(without.decisions[0].why, HasSubstr("the file has no ResourceSlices"));
+  EXPECT_THAT(lines(run(state(begin + pod_with_devices(2) + "," + devices() + "]"))), ElementsAre("submit pod ml/a "));
+  const Simulation few = run(state(begin + pod_with_devices(3) + "," + devices() + "]"));
+  EXPECT_THAT(lines(few), ElementsAre("wait pod ml/a Unschedulable"));
+  EXPECT_THAT(few.decisions[0].why, HasSubstr("too few devices of class gpu.example.com"));
+}
+
+TEST_F(SimulateTest, DevicesOfAJobThatRunsAreThoseOfItsRecord) {
+  const auto slurm = [](const std::string& detail) {
+    std::string text = R"({"jobs":[{"job_id":7,"job_state":["RUNNING"],"nodes":"n1","flags":["EXTERNAL_JOB"],)" +
+                       detail +
+                       R"("admin_comment":"{\"pods\":[\"ml/a\"],\"bascule\":{\"v\":1,
+      \"bridge\":\"slurm-bridge-scheduler\",\"cluster\":\"c\",\"unit\":\"u-a\",\"spec\":\"0\",
+      \"uids\":[\"u-a\"]}}"}],"nodes":[{"name":"n1","partitions":["p"],"gres":"gpu:gpu.example.com:2"}]})";
+    std::erase(text, '\n');
+    return text;
+  };
+  const std::string objects = "[" + std::string(kNode) + "," + pod_with_devices(1) + "," + devices() + "]";
+  EXPECT_THAT(lines(run(state(objects, slurm(R"json("gres_detail":["gpu:gpu.example.com:1(IDX:1)"],)json")))),
+              ElementsAre("mark pod ml/a ", "bind pod ml/a "));
+  const Simulation simulation = run(state(objects, slurm("")));
+  EXPECT_THAT(lines(simulation), ElementsAre("wait pod ml/a SlurmUnknown"));
+  EXPECT_THAT(simulation.decisions[0].why, HasSubstr("the file does not say which devices Slurm job 7 has"));
+}
+
 // A bind takes its room from the units after it.
 TEST_F(SimulateTest, OneNodeIsNotFilledTwice) {
   std::string pods;
@@ -134,6 +217,9 @@ TEST_F(SimulateTest, FaultsNameThePlace) {
       {"slurmjob.slinky.slurm.net/timelimit":60}}}]})"),
               HasSubstr("objects[0], Job \"j\": "))
       << "YAML makes a number of it";
+  EXPECT_THAT(fault(R"({"objects":[{"apiVersion":"resource.k8s.io/v1","kind":"ResourceSlice","metadata":{"name":"s"},
+      "spec":{"devices":7}}]})"),
+              HasSubstr("objects[0], ResourceSlice \"s\": "));
   EXPECT_THROW(run(R"({"config":{"partitoin":"p"}})"), ConfigFaults);
 }
 
