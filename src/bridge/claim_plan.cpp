@@ -102,21 +102,21 @@ class ClaimPlanner final {
     if (!allocated) return allocated.error();
     std::int64_t total = 0;
     for (const kube::DeviceRequest* want : wants) total += want->count;
-    std::string holder;
+    std::string unfree;                  // of the first that cannot be had: why
     std::vector<NumberedDevice> usable;  // what the pod's claim has already comes first: it stays its own
     std::vector<NumberedDevice> others;
     for (const NumberedDevice& device : *allocated) {
-      std::string other = taken_.contains(device.id) ? "a pod beside it" : ledger_.holder(device.id, pod_.meta.uid);
-      if (other.empty()) {
+      const std::string why = why_not(device);
+      if (why.empty()) {
         (mine_.contains(device.id) ? usable : others).push_back(device);
-      } else if (holder.empty()) {
-        holder = fmt::format("; {} is held by {}", device.id.str(), other);
+      } else if (unfree.empty()) {
+        unfree = fmt::format("; {} {}", device.id.str(), why);
       }
     }
     std::ranges::move(others, std::back_inserter(usable));
     if (static_cast<std::int64_t>(usable.size()) < total) {
       return fmt::format("it asks for {} of class {}, and Slurm job {} has {} there that are free{}", total, name,
-                         at_.job.str(), usable.size(), holder);
+                         at_.job.str(), usable.size(), unfree);
     }
     std::size_t next = 0;
     for (std::size_t i = 0; i < wants.size(); ++i) {
@@ -127,6 +127,14 @@ class ClaimPlanner final {
       add_request(*driver, *wants[i], i, std::move(part));
     }
     return {};
+  }
+
+  // Empty: the pod may have it.
+  std::string why_not(const NumberedDevice& device) const {
+    if (!device.taint.empty()) return "has the taint " + device.taint;
+    if (taken_.contains(device.id)) return "is held by a pod beside it";
+    const std::string holder = ledger_.holder(device.id, pod_.meta.uid);
+    return holder.empty() ? holder : "is held by " + holder;
   }
 
   void add_request(const DeviceDriver& driver, const kube::DeviceRequest& want, std::size_t position,
@@ -172,7 +180,8 @@ class ClaimPlanner final {
     }
     if (known == devices_.gpus.end()) return std::unexpected(fmt::format("no device of class {} is published", name));
     // An index means a device only while both sides count the same ones.
-    if (at_.slurm != nullptr && !counts(at_.slurm->gres, name, known->second.size())) {
+    if (at_.slurm == nullptr) return std::unexpected("Slurm's node is not known yet");
+    if (gres_count(at_.slurm->gres, name) != known->second.size()) {
       return std::unexpected(fmt::format("Slurm counts \"{}\" there, and {} devices of class {} are published",
                                          normal_gres(at_.slurm->gres), known->second.size(), name));
     }
@@ -185,11 +194,6 @@ class ClaimPlanner final {
       out.push_back(known->second[index]);
     }
     return out;
-  }
-  static bool counts(std::string_view gres, std::string_view name, std::size_t count) {
-    const std::string wanted = fmt::format("gpu:{}:{}", name, count);
-    const std::string all = "," + normal_gres(gres) + ",";
-    return all.find("," + wanted + ",") != std::string::npos;
   }
 
   Allocated cpus() const {

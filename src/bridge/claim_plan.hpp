@@ -63,7 +63,7 @@ struct Placement {
   JobId job;
   std::string kube_node;
   std::string slurm_node;
-  const slurm::Node* slurm = nullptr;  // for its GRES count; nullptr: not known
+  const slurm::Node* slurm = nullptr;  // for its GRES count; nullptr: not known, and no GPU is given
 };
 // An error is the rest of a sentence about the node: "has no devices for the pod: ...".
 std::expected<WantedClaim, std::string> plan_claim(const kube::Pod& pod, const Placement& at, const JobLayout& layout,

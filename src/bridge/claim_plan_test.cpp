@@ -53,7 +53,8 @@ struct Claims : ::testing::Test {
   }
   std::expected<WantedClaim, std::string> plan(const PodPtr& pod, const std::vector<DeviceId>& beside = {}) {
     const std::set<DeviceId> taken(beside.begin(), beside.end());
-    const Placement at{JobId{7}, "n1", "s1", slurm.name.empty() ? nullptr : &slurm};
+    if (slurm.gres.empty()) slurm.gres = gres_of(ledger.on("n1"));
+    const Placement at{JobId{7}, "n1", "s1", slurm_known ? &slurm : nullptr};
     return plan_claim(*pod, at, layout, ledger, taken);
   }
   static std::vector<std::string> names_of(const WantedClaim& claim) {
@@ -68,7 +69,8 @@ struct Claims : ::testing::Test {
     if (allocated) object.as_object()["status"] = claim_status(claim, "2026-01-01T00:00:00Z");
     return decode_claim(json::dump(object), interner);
   }
-  slurm::Node slurm;
+  slurm::Node slurm;  // with GRES for what is published, unless a test says others
+  bool slurm_known = true;
 };
 
 TEST_F(Claims, TheVeryDevicesThatSlurmGave) {
@@ -123,11 +125,40 @@ TEST_F(Claims, W32WithoutGresThereIsNoClaim) {
 TEST_F(Claims, BothSidesMustCountTheSameDevices) {
   add_gpus(4);
   give(1, "0");
-  slurm.name = "s1";
   slurm.gres = "gpu:gpu.example.com:8(S:0)";
   EXPECT_THAT(plan(pod("p", {{"gpu.example.com", 1}})).error(), HasSubstr("4 devices of class"));
   slurm.gres = "gpu:gpu.example.com:4(S:0)";
   EXPECT_TRUE(plan(pod("p", {{"gpu.example.com", 1}})));
+}
+
+TEST_F(Claims, AnIndexMeansNothingWhileSlurmsCountIsNotKnown) {
+  add_gpus(4);
+  give(1, "0");
+  slurm_known = false;
+  EXPECT_THAT(plan(pod("p", {{"gpu.example.com", 1}})).error(), HasSubstr("Slurm's node is not known yet"));
+}
+
+// They keep their place, so that the index of the others means the same.
+TEST_F(Claims, TaintedDevicesAreNotGiven) {
+  json::Array devices = make_gpus(0, 3);
+  const auto taint = [](const char* effect) {
+    return json::Array{json::Object{{"key", "example.com/broken"}, {"effect", effect}}};
+  };
+  devices[0].as_object()["taints"] = taint("NoExecute");
+  devices[1].as_object()["taints"] = taint("None");  // tells people only
+  add({.name = "g", .devices = devices});
+  give(1, "0");
+  EXPECT_THAT(plan(pod("p", {{"gpu.example.com", 1}})).error(),
+              HasSubstr("gpu.example.com/n1-pool/gpu-0 has the taint example.com/broken"));
+  layout.nodes[0].gres.clear();
+  give(2, "0-1");
+  EXPECT_THAT(names_of(*plan(pod("p", {{"gpu.example.com", 1}}))), ElementsAre("gpu-1"));
+  EXPECT_EQ(gres_of(ledger.on("n1")), "gpu:gpu.example.com:3");
+  const auto why = [&](int count) {
+    return ledger.shortage(pod("p", {{"gpu.example.com", count}})->requests, "n1", slurm.gres);
+  };
+  EXPECT_EQ(why(2), "");
+  EXPECT_THAT(why(3), HasSubstr("too few devices of class gpu.example.com"));
 }
 
 TEST_F(Claims, UnknownDevicesAreWaitedFor) {
@@ -262,12 +293,17 @@ TEST_F(Claims, W53OnlyOurs) {
 TEST_F(Claims, ShortageOfANode) {
   add_gpus(2);
   const auto why = [&](const std::string& name, int count) {
-    return ledger.shortage(pod("p", {{name, count}})->requests, "n1");
+    return ledger.shortage(pod("p", {{name, count}})->requests, "n1", slurm.gres);
   };
+  slurm.gres = "gpu:gpu.example.com:2(S:0)";
   EXPECT_EQ(why("gpu.example.com", 2), "");
   EXPECT_THAT(why("gpu.example.com", 3), HasSubstr("too few devices of class gpu.example.com"));
   EXPECT_THAT(why("dra.cpu", 1), HasSubstr("too few"));
-  EXPECT_EQ(ledger.shortage(pod("q", {})->requests, "n1"), "");
+  EXPECT_EQ(ledger.shortage(pod("q", {})->requests, "n1", ""), "");
+  slurm.gres = "gpu:gpu.example.com:4(S:0)";
+  EXPECT_THAT(why("gpu.example.com", 1), HasSubstr("other devices of class gpu.example.com"));
+  slurm.gres.clear();
+  EXPECT_THAT(why("gpu.example.com", 1), HasSubstr("other devices of class gpu.example.com"));
 }
 
 // For Slurm versions without resources/: what the job record says of its GRES.

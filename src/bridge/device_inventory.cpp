@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <ranges>
 #include <set>
 
 #include "bridge/description.hpp"
@@ -108,7 +109,7 @@ class Reader final {
   }
 
   NumberedDevice numbered(const DeviceDriver& driver, const Found& one, std::int64_t number) const {
-    return {{std::string(driver.driver), one.pool, one.device->name}, number};
+    return {{std::string(driver.driver), one.pool, one.device->name}, number, one.device->taint};
   }
 
   void read_gpus(const DeviceDriver& driver, const std::vector<Found>& members) {
@@ -177,6 +178,21 @@ std::size_t NodeDevices::count(std::string_view device_class) const noexcept {
   return found == gpus.end() ? 0 : found->second.size();
 }
 
+std::size_t NodeDevices::usable(std::string_view device_class) const noexcept {
+  const auto tainted = [](const std::vector<NumberedDevice>& devices) {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(devices, [](const NumberedDevice& one) { return !one.taint.empty(); }));
+  };
+  std::size_t count = this->count(device_class);
+  const DeviceDriver* driver = driver_of_class(device_class);
+  if (driver != nullptr && driver->kind == DeviceKind::kCpu) {
+    for (const auto& core : cpus.cpus) count -= std::min(count, tainted(core));
+  } else if (const auto found = gpus.find(device_class); found != gpus.end()) {
+    count -= tainted(found->second);
+  }
+  return count;
+}
+
 NodeDevices devices_of(const std::vector<SlicePtr>& slices,
                        const std::map<std::string, ClassPtr, std::less<>>& classes) {
   return Reader(slices, classes).run();
@@ -221,6 +237,38 @@ std::string normal_gres(std::string_view gres) {
   std::string text;
   for (const std::string& one : items) text += (text.empty() ? "" : ",") + one;
   return text;
+}
+
+std::uint64_t gres_count(std::string_view gres, std::string_view device_class) {
+  std::uint64_t all = 0;
+  const std::string items = normal_gres(gres);
+  for (const auto item : std::views::split(items, ',')) {
+    std::string_view rest(item.begin(), item.end());
+    if (!rest.starts_with("gpu:")) continue;
+    rest.remove_prefix(4);
+    if (!rest.starts_with(device_class)) continue;
+    rest.remove_prefix(device_class.size());
+    if (rest.empty()) ++all;  // as slurm.conf may have it
+    if (!rest.starts_with(':')) continue;
+    rest.remove_prefix(1);
+    std::uint64_t count = 0;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), count);
+    if (error == std::errc{} && end == rest.data() + rest.size()) all += count;
+  }
+  return all;
+}
+
+std::string fewer_than(const RegisteredDevices& registered, const NodeDevices& devices) {
+  for (const DeviceDriver& driver : kDeviceDrivers) {
+    const bool cpu = driver.kind == DeviceKind::kCpu;
+    const std::uint64_t had = cpu ? registered.cpus : gres_count(registered.gres, driver.device_class);
+    const std::size_t has = devices.count(driver.device_class);
+    if (has >= had) continue;
+    const auto problem = devices.problems.find(driver.device_class);
+    return fmt::format("{} of the {} devices of class {} that it was registered with are there{}", has, had,
+                       driver.device_class, problem == devices.problems.end() ? "" : ": " + problem->second);
+  }
+  return {};
 }
 
 }  // namespace bascule::bridge

@@ -6,6 +6,7 @@
 // in order, cores of a socket in order; core i of Slurm's bitmap is the i-th. Source: slurm.conf(5), gres.conf(5).
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ namespace bascule::bridge {
 struct NumberedDevice {
   DeviceId id;
   std::int64_t number = 0;
+  std::string taint = {};  // as Device::taint; it keeps its place among the others
   friend bool operator==(const NumberedDevice&, const NumberedDevice&) = default;
 };
 
@@ -34,7 +36,8 @@ struct NodeDevices {
   CpuLayout cpus;                                                        // count 0: no CPU devices
   std::map<std::string, std::string, std::less<>> problems;              // by class: why it cannot be used here
 
-  std::size_t count(std::string_view device_class) const noexcept;
+  std::size_t count(std::string_view device_class) const noexcept;   // as Slurm counts them
+  std::size_t usable(std::string_view device_class) const noexcept;  // without those that are tainted
 };
 
 // `slices`: those that name the node. `classes` by name.
@@ -47,5 +50,15 @@ std::string gres_of(const NodeDevices& devices);
 std::string gres_conf_of(const NodeDevices& devices);
 // "gpu:a:2(S:0-1),gpu:b:1" as Slurm shows a node's GRES, without what is in parentheses, sorted.
 std::string normal_gres(std::string_view gres);
+// How many gres/gpu of this type are in it.
+std::uint64_t gres_count(std::string_view gres, std::string_view device_class);
+
+// What Slurm counts on a node of ours.
+struct RegisteredDevices {
+  std::string gres;
+  std::uint32_t cpus = 0;  // 0: they are no devices
+};
+// A sentence about the first class of which the node has fewer than it was registered with; empty: of none.
+std::string fewer_than(const RegisteredDevices& registered, const NodeDevices& devices);
 
 }  // namespace bascule::bridge

@@ -86,7 +86,8 @@ const NodeDevices& DeviceLedger::on(const std::string& kube_node) const {
   return *entry->second.devices;
 }
 
-std::string DeviceLedger::shortage(const kube::ResourceList& requests, const std::string& kube_node) const {
+std::string DeviceLedger::shortage(const kube::ResourceList& requests, const std::string& kube_node,
+                                   std::string_view slurm_gres) const {
   for (const auto& [name, quantity] : requests) {
     if (!name.view().starts_with(names::kDeviceClassPrefix) || quantity.ceil() <= 0) continue;
     if (!unknown_.empty()) return "cannot be judged: " + unknown_;
@@ -96,8 +97,13 @@ std::string DeviceLedger::shortage(const kube::ResourceList& requests, const std
     if (const auto problem = devices.problems.find(device_class); problem != devices.problems.end()) {
       return "cannot give devices of class " + std::string(device_class) + ": " + problem->second;
     }
-    if (quantity > Quantity(static_cast<std::int64_t>(devices.count(device_class)))) {
+    if (quantity > Quantity(static_cast<std::int64_t>(devices.usable(device_class)))) {
       return "has too few devices of class " + std::string(device_class);
+    }
+    // No pod could be bound there: an index would mean another device on either side.
+    const auto gpus = devices.gpus.find(device_class);
+    if (gpus != devices.gpus.end() && gres_count(slurm_gres, device_class) != gpus->second.size()) {
+      return "has other devices of class " + std::string(device_class) + " in Slurm than are published";
     }
   }
   return {};

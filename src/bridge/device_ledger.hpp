@@ -8,11 +8,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "bridge/device_inventory.hpp"
 
 namespace bascule::bridge {
+
+inline constexpr std::string_view kDevicesUnread = "the devices of the cluster have not been read yet";
 
 class DeviceLedger final {
  public:
@@ -33,8 +36,10 @@ class DeviceLedger final {
 
   // By the name in Kubernetes. The reference holds until the next change.
   const NodeDevices& on(const std::string& kube_node) const;
-  // Of devices that a pod asks for by class: why the node cannot give them, in words shared by many nodes; or empty.
-  std::string shortage(const kube::ResourceList& requests, const std::string& kube_node) const;
+  // Of devices that a pod asks for by class: why the node, which has these GRES in Slurm, cannot give them, in words
+  // shared by many nodes; or empty.
+  std::string shortage(const kube::ResourceList& requests, const std::string& kube_node,
+                       std::string_view slurm_gres) const;
 
   bool ours(const ResourceClaim& claim) const;
   // The claim of ours that belongs to this pod; nullptr: none.
@@ -53,7 +58,7 @@ class DeviceLedger final {
   void changed(const std::string& node);
 
   std::string bridge_;
-  std::string unknown_ = "the devices of the cluster have not been read yet";
+  std::string unknown_{kDevicesUnread};
   std::map<std::string, ClassPtr, std::less<>> classes_;
   std::unordered_map<std::string, NodeEntry> nodes_;
   std::map<DeviceId, std::map<NamespacedName, Uid>> held_;            // by claim: the pod, empty when it is none's

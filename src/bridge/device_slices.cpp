@@ -8,8 +8,19 @@ namespace bascule::bridge {
 
 namespace {
 
+const json::Array& items(const json::Value& value, json::Path path) {
+  static const json::Array kNone;
+  const json::Array* list = json::array_at(value, path);
+  return list == nullptr ? kNone : *list;
+}
+
 Device read_device(const json::Value& value, std::string_view driver) {
   Device device{std::string(json::string_at(value, {"name"})), {}};
+  for (const json::Value& taint : items(value, {"taints"})) {
+    const std::string_view effect = json::string_at(taint, {"effect"});
+    // Others, as None, are for people.
+    if (effect == "NoSchedule" || effect == "NoExecute") device.taint = json::string_at(taint, {"key"});
+  }
   const json::Object* attributes = json::object_at(value, {"attributes"});
   if (attributes == nullptr) return device;
   for (const auto& [key, attribute] : *attributes) {
@@ -26,12 +37,6 @@ Device read_device(const json::Value& value, std::string_view driver) {
     }
   }
   return device;
-}
-
-const json::Array& items(const json::Value& value, json::Path path) {
-  static const json::Array kNone;
-  const json::Array* list = json::array_at(value, path);
-  return list == nullptr ? kNone : *list;
 }
 
 }  // namespace

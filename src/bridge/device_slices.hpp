@@ -38,6 +38,7 @@ using DeviceAttribute = std::variant<bool, std::int64_t, std::string>;  // versi
 struct Device {
   std::string name;
   std::map<std::string, DeviceAttribute, std::less<>> attributes;  // "domain/name"; the driver is the default domain
+  std::string taint = {};                                          // key of one that keeps pods off; empty: none
 };
 
 struct ResourceSlice {

@@ -9,6 +9,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// An API server that starts, or is being upgraded, may come to serve them.
+constexpr Duration kAskAgain = 1min;
+
 }  // namespace
 
 DeviceWatch::DeviceWatch(kube::Client& kube, json::Interner& interner, std::string bridge)
@@ -34,23 +37,26 @@ Task<> DeviceWatch::run() {
   kube::Discovery discovery(kube_);
   while (!stop.stop_requested()) {
     std::string problem;
+    bool served = false;
     try {
-      const bool served = co_await discovery.serves(kResourceSlices, stop);
-      if (!served) {
-        ledger_.set_unknown({});
-        co_return;
-      }
-      break;
+      served = co_await discovery.serves(kResourceSlices, stop);
     } catch (const kube::Error& error) {
       problem = error.what();
     } catch (const net::Error& error) {
       problem = error.what();
     }
-    log::limited(log::Level::kWarning, 10s, "cannot ask whether devices are served", {{"why", problem}});
-    const bool again = co_await sleep_for(kube_.loop(), 2s, stop);
+    if (served) break;
+    if (problem.empty()) {
+      ledger_.set_unknown({});
+      discovery.forget();
+    } else {
+      log::limited(log::Level::kWarning, 10s, "cannot ask whether devices are served", {{"why", problem}});
+    }
+    const bool again = co_await sleep_for(kube_.loop(), problem.empty() ? kAskAgain : 2s, stop);
     if (!again) co_return;
   }
   if (stop.stop_requested()) co_return;
+  ledger_.set_unknown(std::string(kDevicesUnread));
   classes_.start();
   slices_.start();
   claims_.start();

@@ -1,5 +1,5 @@
 // Keeps a DeviceLedger: watches ResourceSlices, DeviceClasses and ResourceClaims where the API server serves them. A
-// server that does not has no devices for Slurm, which is known, not unknown.
+// server that does not has no devices for Slurm, which is known, not unknown; it is asked again each minute.
 #pragma once
 
 #include <memory>

@@ -84,6 +84,7 @@ std::string join_items(const std::vector<std::string>& items) {
 std::string print_mark(const NodeMark& mark) {
   json::Object fields{{"bridge", mark.bridge}, {"cluster", mark.cluster}, {"topology", mark.topology}};
   if (!mark.devices.empty()) fields["devices"] = mark.devices;
+  if (mark.cpu_devices) fields["cpuDevices"] = true;
   return json::dump(json::Object{{"bascule", std::move(fields)}});
 }
 
@@ -95,7 +96,8 @@ std::optional<NodeMark> parse_mark(std::string_view extra) {
     NodeMark mark{std::string(json::string_at(value, {"bascule", "bridge"})),
                   std::string(json::string_at(value, {"bascule", "cluster"})),
                   std::string(json::string_at(value, {"bascule", "topology"})),
-                  std::string(json::string_at(value, {"bascule", "devices"}))};
+                  std::string(json::string_at(value, {"bascule", "devices"})),
+                  json::bool_at(value, {"bascule", "cpuDevices"})};
     if (mark.bridge.empty() || mark.cluster.empty()) return std::nullopt;
     return mark;
   } catch (const json::ParseError&) {

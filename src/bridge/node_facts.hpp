@@ -17,7 +17,8 @@ struct NodeMark {
   std::string bridge;        // scheduler name
   std::string cluster;       // uid of the namespace kube-system
   std::string topology;      // normalised topology spec last applied, so that only its changes are
-  std::string devices = {};  // fingerprint of the devices it was registered with: Slurm does not show which they are
+  std::string devices = {};  // fingerprint of the GPUs it was registered with: Slurm does not show which they are
+  bool cpu_devices = false;  // its CPUs were devices
   friend bool operator==(const NodeMark&, const NodeMark&) = default;
 };
 std::string print_mark(const NodeMark& mark);

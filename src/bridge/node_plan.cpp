@@ -37,6 +37,7 @@ class Planner final {
       return std::move(plan_);
     }
     watch_readiness();
+    watch_devices();
     if (kube_ == nullptr) {
       if (is_ours() && is_external()) leave();
     } else if (slurm_ == nullptr) {
@@ -47,6 +48,7 @@ class Planner final {
       keep();
     }
     if (plan_.remove) memory_.removed = true;
+    if (plan_.remove && (kube_ == nullptr || !is_labelled())) memory_.registered = {};
     if (slurm_ != nullptr && !plan_.remove) memory_.removed = false;
     if (kube_ != nullptr) taint();
     return std::move(plan_);
@@ -89,6 +91,29 @@ class Planner final {
     if (unreachable || now_ - *memory_.not_ready_since >= kReadyGrace) return true;
     wake_at(*memory_.not_ready_since + kReadyGrace);
     return false;
+  }
+
+  // --- devices ----------------------------------------------------------------------------------------------------
+
+  void watch_devices() {
+    if (kube_ == nullptr) return;
+    if (slurm_ != nullptr) memory_.registered = registered_devices();
+    devices_unknown_ = sides_.devices.unknown;
+    const std::string fewer = fewer_than(memory_.registered, sides_.devices);
+    if (!devices_unknown_.empty() || fewer.empty() || !is_ready()) memory_.fewer_since.reset();
+    if (!devices_unknown_.empty() || fewer.empty()) return;
+    if (is_ready() && !memory_.fewer_since) memory_.fewer_since = now_;
+    if (memory_.fewer_since && now_ - *memory_.fewer_since >= kDevicesSettle) return;
+    devices_unknown_ = fewer;
+    if (memory_.fewer_since) wake_at(*memory_.fewer_since + kDevicesSettle);
+  }
+  // What an administrator gave to a node without devices is none of ours.
+  RegisteredDevices registered_devices() const {
+    RegisteredDevices out;
+    if (!is_external() || is_foreign()) return out;
+    if (!mark_ || !mark_->devices.empty()) out.gres = slurm_->gres;
+    if (mark_ && mark_->cpu_devices) out.cpus = slurm_->cpus;
+    return out;
   }
 
   // --- registering ------------------------------------------------------------------------------------------------
@@ -158,9 +183,8 @@ class Planner final {
            "registered when it has one");
       return;
     }
-    if (!sides_.devices.unknown.empty()) {
-      say(kube::EventType::kNormal, "SlurmRegistrationWaits",
-          "the node waits for its devices: " + sides_.devices.unknown);
+    if (!devices_unknown_.empty()) {
+      say(kube::EventType::kNormal, "SlurmRegistrationWaits", "the node waits for its devices: " + devices_unknown_);
       return;
     }
     const NodeShape shape = shape_of(*kube_, sides_.devices);
@@ -181,7 +205,8 @@ class Planner final {
     if (!shape.gres.empty()) line += fmt::format(" Gres={} GresConf=\"{}\"", shape.gres, shape.gres_conf);
     plan_.add = std::move(line);
     plan_.update = slurm::NodeUpdate{};
-    plan_.update->extra = print_mark({self_.bridge, self_.cluster, *wanted_topology, device_mark(shape)});
+    plan_.update->extra =
+        print_mark({self_.bridge, self_.cluster, *wanted_topology, device_mark(shape), shape.cpu_devices});
     if (kube_->unschedulable) plan_.state = drained(cordon_reason(kube_->meta.key.name));
     say(kube::EventType::kNormal, "SlurmRegistering",
         fmt::format("registering in Slurm as external node {} with {} CPUs and {} MiB{}", sides_.slurm_name, shape.cpus,
@@ -236,9 +261,15 @@ class Planner final {
 
   // An external node of ours: features, topology, mark, size. The reason to drain it for, if it must be made anew.
   std::optional<std::string> tend() {
+    if (memory_.fewer_since && !devices_unknown_.empty()) {
+      warn("SlurmDevicesMissing",
+           fmt::format("Slurm node {} stays as it is for now: {}; if that lasts ten minutes it is registered anew",
+                       sides_.slurm_name, devices_unknown_));
+    }
+    if (!mark_ && !devices_unknown_.empty()) return std::nullopt;  // the mark says which devices it has
     slurm::NodeUpdate update;
-    NodeMark mark{self_.bridge, self_.cluster, mark_ ? mark_->topology : "",
-                  mark_ ? mark_->devices : adopted_devices()};
+    NodeMark mark{self_.bridge, self_.cluster, mark_ ? mark_->topology : "", mark_ ? mark_->devices : adopted_devices(),
+                  (mark_ && mark_->cpu_devices) || sides_.devices.cpus.count() > 0};
     const std::vector<std::string> named = partitions_of(*kube_);
     if (!named.empty() && named != items_of(join_items(slurm_->features))) update.features = features();
     if (const auto wanted_topology = topology(); wanted_topology && *wanted_topology != mark.topology) {
@@ -280,7 +311,7 @@ class Planner final {
   std::optional<std::string> reshape() {
     if (!is_ours() || kube_->meta.deleted || !is_ready()) return std::nullopt;
     const bool drains = slurm_->states.has(slurm::NodeFlag::kDrain) && is_reshape_reason(slurm_->reason);
-    if (!sides_.devices.unknown.empty()) return drains ? std::optional(slurm_->reason) : std::nullopt;
+    if (!devices_unknown_.empty()) return drains ? std::optional(slurm_->reason) : std::nullopt;
     const NodeShape wanted = shape_of(*kube_, sides_.devices);
     if (wanted.cpus == 0 || wanted.memory == 0) return std::nullopt;
     // A little less memory than there is harms nobody; what is left after a reboot differs by some pages.
@@ -420,6 +451,7 @@ class Planner final {
   const kube::Node* kube_ = nullptr;
   const slurm::Node* slurm_ = nullptr;
   std::optional<NodeMark> mark_;
+  std::string devices_unknown_;  // why nothing is decided from them yet
   NodePlan plan_;
 };
 

@@ -11,7 +11,8 @@
 // Source of truth: the Node for what is wanted, Slurm for what is; why a node is drained is its reason in Slurm, which
 // begins with our mark exactly when we drained it. Invariants: an administrator's drain is never undone; a node that is
 // not external or not ours is never removed; what is not known (mirror not synced, slurmctld away) causes nothing at
-// all, the taint stays; when both sides agree there is nothing to do.
+// all, the taint stays; devices that are not there are not known to be gone for kDevicesSettle; when both sides agree
+// there is nothing to do.
 #pragma once
 
 #include <memory>
@@ -34,6 +35,9 @@ namespace bascule::bridge {
 inline constexpr Duration kReadyGrace = std::chrono::seconds(40);
 // The taint keeps other schedulers away, so it goes only after Slurm has lacked the node for so long.
 inline constexpr Duration kAbsentSettles = std::chrono::seconds(60);
+// A kubelet that starts deletes the devices of its node, and their driver publishes them again a little later; a driver
+// or a DeviceClass may be installed anew. So fewer devices than Slurm was told of count only when they have lasted.
+inline constexpr Duration kDevicesSettle = std::chrono::minutes(10);
 // How often a node that drains is looked at when nothing else happens.
 inline constexpr Duration kDrainLook = std::chrono::seconds(30);
 
@@ -56,6 +60,8 @@ struct NodeMemory {
   std::optional<TimePoint> not_ready_since;
   bool removed = false;                     // by us
   std::optional<TimePoint> unshared_since;  // Slurm has lacked the node, or not in our partition, since then
+  RegisteredDevices registered;             // when it was last seen in Slurm
+  std::optional<TimePoint> fewer_since;     // the node is ready and has fewer than that
 };
 
 struct NodeSay {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "bridge/node_world_test.hpp"
 
 namespace bascule::bridge {
@@ -53,7 +55,7 @@ slurm::Node registered_with(const NodeDevices& devices) {
   node.sockets = shape.sockets;
   node.cores = shape.cores;
   node.threads = shape.threads;
-  node.extra = print_mark({kSelf.bridge, kSelf.cluster, "", device_mark(shape)});
+  node.extra = print_mark({kSelf.bridge, kSelf.cluster, "", device_mark(shape), shape.cpu_devices});
   return node;
 }
 
@@ -94,10 +96,98 @@ TEST(NodePlan, OtherDevicesMakeTheNodeAnew) {
   w.devices.gpus["gpu.example.com"][1].id.name = "gpu-7";
   EXPECT_TRUE(w.plan({tainted()}, registered_with(two_gpus())).state) << "as many, but not the same";
   w.devices = {};
+  EXPECT_TRUE(w.plan({tainted()}, registered_with(two_gpus())).idle());
+  w.now += kDevicesSettle;
   EXPECT_TRUE(w.plan({tainted()}, registered_with(two_gpus())).state) << "none any more";
   slurm::Node given = registered();
   given.gres = "gpu:h100:8";
   EXPECT_TRUE(w.plan({tainted()}, given).idle()) << "an administrator's";
+}
+
+// A kubelet that starts, a driver or a DeviceClass that is installed anew: for a while there are none.
+TEST(NodePlan, FewerDevicesCountWhenTheyHaveLasted) {
+  World w;
+  const slurm::Node node = registered_with(two_gpus());
+  NodePlan plan = w.plan({tainted()}, node);
+  EXPECT_TRUE(plan.idle());
+  EXPECT_EQ(plan.wake, w.now + kDevicesSettle);
+  EXPECT_THAT(plan.say, says("SlurmDevicesMissing"));
+  EXPECT_THAT(plan.say.front().note,
+              HasSubstr("0 of the 2 devices of class gpu.example.com that it was registered with"));
+  w.now += kDevicesSettle - 1s;
+  EXPECT_TRUE(w.plan({tainted()}, node).idle());
+  w.devices = two_gpus();
+  EXPECT_TRUE(w.plan({tainted()}, node).idle());
+  w.devices.gpus["gpu.example.com"].pop_back();
+  w.devices.problems["gpu.example.com"] = "there is no DeviceClass gpu.example.com";
+  w.now += 2s;
+  plan = w.plan({tainted()}, node);
+  EXPECT_TRUE(plan.idle()) << "counted anew";
+  EXPECT_THAT(plan.say.front().note, HasSubstr("there is no DeviceClass"));
+  w.devices.unknown = "1 of 2";
+  w.now += kDevicesSettle;
+  EXPECT_TRUE(w.plan({tainted()}, node).idle());
+  w.devices.unknown.clear();
+  EXPECT_TRUE(w.plan({tainted()}, node).idle()) << "and again: what is unknown has not lasted";
+  Kube down = tainted();
+  down.ready = "False";
+  w.now += 1s;
+  (void)w.plan({down}, node);
+  w.now += kDevicesSettle;
+  EXPECT_TRUE(w.plan({tainted()}, node).idle()) << "and while the kubelet was down";
+  w.now += kDevicesSettle;
+  EXPECT_TRUE(w.plan({tainted()}, node).state);
+}
+
+TEST(NodePlan, FewerCpuDevicesCountWhenTheyHaveLasted) {
+  World w;
+  const slurm::Node node = registered_with(two_sockets());
+  EXPECT_TRUE(w.plan({tainted()}, node).idle());
+  w.now += kDevicesSettle;
+  EXPECT_TRUE(w.plan({tainted()}, node).state);
+  EXPECT_FALSE(w.plan({tainted()}, node).update) << "what it was registered with stays in its mark";
+  slurm::Node old = node;  // by a version that did not note CPU devices
+  old.extra = print_mark({kSelf.bridge, kSelf.cluster, ""});
+  w.devices = two_sockets();
+  const NodePlan plan = w.plan({tainted()}, old);
+  EXPECT_FALSE(plan.state);
+  ASSERT_TRUE(plan.update);
+  EXPECT_EQ(*plan.update->extra, node.extra);
+}
+
+// The slices may be away just when the node is removed to be registered with another size.
+TEST(NodePlan, ANodeThatIsMadeAnewWaitsForTheDevicesItHad) {
+  World w;
+  w.devices = two_gpus();
+  Kube smaller = tainted();
+  smaller.mib = 500;
+  ASSERT_TRUE(
+      w.plan({smaller}, drained(registered_with(two_gpus()), "slurm-bridge: registering external node anew n1: x"))
+          .remove);
+  w.devices = {};
+  NodePlan plan = w.plan({smaller}, std::nullopt);
+  EXPECT_FALSE(plan.add);
+  EXPECT_THAT(plan.say, says("SlurmRegistrationWaits"));
+  w.now += kDevicesSettle;
+  plan = w.plan({smaller}, std::nullopt);
+  ASSERT_TRUE(plan.add) << "they do not come back";
+  EXPECT_THAT(*plan.add, testing::Not(HasSubstr("Gres")));
+}
+
+// With a mark that knows nothing of its devices each GPU node of slurm-bridge would be made anew.
+TEST(NodePlan, ANodeOfSlurmBridgeIsMarkedWhenItsDevicesAreKnown) {
+  World w;
+  slurm::Node node = registered_with(two_gpus());
+  const std::string mark = std::exchange(node.extra, "");
+  w.devices.unknown = "the devices of the cluster have not been read yet";
+  EXPECT_TRUE(w.plan({tainted()}, node).idle());
+  w.devices.unknown.clear();
+  EXPECT_TRUE(w.plan({tainted()}, node).idle()) << "they are away for a moment";
+  w.devices = two_gpus();
+  const NodePlan plan = w.plan({tainted()}, node);
+  ASSERT_TRUE(plan.update && plan.update->extra);
+  EXPECT_EQ(*plan.update->extra, mark);
+  EXPECT_FALSE(plan.state);
 }
 
 // --- registering -----------------------------------------------------------------------------------------------------

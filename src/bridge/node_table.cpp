@@ -71,7 +71,8 @@ void NodeTable::on_node(const NodePtr& before, const NodePtr& after) {
 void NodeTable::on_slurm_node(const SlurmNodePtr& before, const SlurmNodePtr& after) {
   if (before && !after) slurm_.erase(before->name);
   if (after) slurm_.insert_or_assign(after->name, after);
-  if (!before || !after || before->partitions != after->partitions) changed(after ? after->name : before->name);
+  const bool same = before && after && before->partitions == after->partitions && before->gres == after->gres;
+  if (!same) changed(after ? after->name : before->name);
 }
 
 void NodeTable::on_devices(const std::string& kube_node) {
@@ -180,7 +181,9 @@ bool NodeTable::judge(Class& kind, std::uint32_t number) const {
         why = volumes_.excess(one.attached, {}, node->second->meta.key.name);
         if (!why.empty()) why.insert(0, "cannot have so many ");
       }
-      if (why.empty() && devices_ != nullptr) why = devices_->shortage(one.requests, node->second->meta.key.name);
+      if (why.empty() && devices_ != nullptr) {
+        why = devices_->shortage(one.requests, node->second->meta.key.name, slurm_node->second->gres);
+      }
     }
     verdict = kUsable;
     if (!why.empty()) {
