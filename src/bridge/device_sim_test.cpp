@@ -59,6 +59,91 @@ TEST(DeviceSim, DevicesThatAreServedLaterAreFound) {
   EXPECT_EQ(w.slurm.model().node("n1")->view.gres, "gpu:gpu.example.com:4");
 }
 
+// Claims are written slowly, and Slurm ends the job meanwhile: the node may be somebody else's by now.
+TEST(DeviceSim, ThePodOfAJobThatEndsWhileItsClaimIsWrittenIsNotBound) {
+  World w(20, 1);
+  int patches = 0;
+  w.api.set_faults([&](const ::bascule::testing::ApiCall& call) -> ::bascule::testing::ApiFault {
+    if (!call.is("patch", "resourceclaims/status") || ++patches > 1) return {};
+    return {.before = 5s};
+  });
+  w.start();
+  w.loop.advance(5s);
+  w.api.create(r::kPods, World::pod("a", {{kGpu, 1}}));
+  ASSERT_TRUE(w.loop.run_until([&] { return patches > 0; }, 60s));
+  const JobId first = w.job_named_by("a");
+  ASSERT_TRUE(w.slurm.model().cancel(w.slurm.now(), first));
+  for (int i = 0; i < 600 && w.node_of("a").empty(); ++i) w.loop.advance(100ms);
+  EXPECT_EQ(w.node_of("a"), "n1");
+  EXPECT_NE(w.job_named_by("a"), first);
+  w.check();
+}
+
+// By a quota or a policy: the pod says so, and its GPUs are not held for ever.
+TEST(DeviceSim, AClaimThatIsRefusedGivesTheJobBack) {
+  World w(21, 1);
+  bool refuse = true;
+  w.api.set_faults([&](const ::bascule::testing::ApiCall& call) -> ::bascule::testing::ApiFault {
+    if (!refuse || !call.is("create", "resourceclaims")) return {};
+    return {.kind = ::bascule::testing::ApiFault::Kind::kStatus, .code = 403};
+  });
+  w.start();
+  w.loop.advance(5s);
+  w.api.create(r::kPods, World::pod("a", {{kGpu, 1}}));
+  w.loop.advance(10s);
+  const JobId first = w.job_named_by("a");
+  EXPECT_THAT(w.text_of("a"), HasSubstr("KubernetesRefused"));
+  EXPECT_FALSE(w.over(first));
+  w.loop.advance(30s);
+  EXPECT_TRUE(w.over(first));
+  refuse = false;
+  w.loop.advance(2min);
+  EXPECT_EQ(w.node_of("a"), "n1");
+  w.check();
+}
+
+TEST(DeviceSim, AClaimThatIsInTheWayForLongGivesTheJobBack) {
+  World w(22, 1);
+  w.api.create(r::kPods, World::pod("a", {{kGpu, 1}}));
+  const NamespacedName key = claim_key(*kube::decode_pod(w.text_of("a"), w.interner));
+  w.api.create(kResourceClaims, json::Object{{"apiVersion", kResourceClaims.api_version()},
+                                             {"kind", "ResourceClaim"},
+                                             {"metadata", json::Object{{"name", key.name}, {"namespace", key.ns}}}});
+  w.start();
+  w.loop.advance(1min);
+  const JobId first = w.job_named_by("a");
+  EXPECT_THAT(w.text_of("a"), HasSubstr("is not this bridge's; delete it"));
+  w.loop.advance(8min);
+  EXPECT_FALSE(w.over(first));
+  w.loop.advance(3min);
+  EXPECT_TRUE(w.over(first));
+  w.api.remove(kResourceClaims, key);
+  w.loop.advance(3min);
+  EXPECT_EQ(w.node_of("a"), "n1");
+  w.check();
+}
+
+TEST(DeviceSim, AJobWhoseDevicesSlurmDoesNotTellIsGivenBack) {
+  World w(23, 1);
+  bool refuse = true;
+  w.slurm.set_faults([&](const net::ServerRequest& request) -> ::bascule::testing::FakeSlurmFault {
+    if (!refuse || request.target.find("resources/") == std::string::npos) return {};
+    return {.kind = ::bascule::testing::FakeSlurmFault::Kind::kRefused};
+  });
+  w.start();
+  w.loop.advance(5s);
+  w.api.create(r::kPods, World::pod("a", {{kGpu, 1}}));
+  w.loop.advance(10s);
+  const JobId first = w.job_named_by("a");
+  EXPECT_THAT(w.text_of("a"), HasSubstr("Slurm does not say what it holds"));
+  EXPECT_FALSE(w.over(first));
+  w.loop.advance(30s);
+  EXPECT_TRUE(w.over(first));
+  refuse = false;
+  w.loop.advance(2min);
+  EXPECT_EQ(w.node_of("a"), "n1");
+}
+
 // Slurm counts four there and three are published: an index would mean another device, so no job is sent there.
 TEST(DeviceSim, ANodeThatCountsOtherDevicesIsNotAskedFor) {
   World w(24, 2);

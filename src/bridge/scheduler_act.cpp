@@ -174,10 +174,24 @@ Task<> Scheduler::Impl::mark_pod(UnitPlan::Mark mark, Uid unit, std::stop_token 
 }
 
 Task<> Scheduler::Impl::read_layout(JobId job, Uid unit, std::stop_token stop) {
-  std::optional<JobLayout> layout = co_await devices.layout(job, stop);
-  if (!layout) co_return;  // the plan asks again
-  memory[unit].layouts.insert_or_assign(job, std::move(*layout));
-  controller->add_first(unit.str());
+  std::optional<JobLayout> layout;
+  std::string why = "it names no resources of the job";
+  try {
+    layout = co_await devices.layout(job, stop);
+  } catch (const slurm::Unreachable&) {
+    throw;
+  } catch (const slurm::Unauthorized&) {
+    throw;
+  } catch (const slurm::Error& error) {
+    why = error.what();
+  }
+  if (layout) {
+    memory[unit].layouts.insert_or_assign(job, std::move(*layout));
+    memory[unit].untold.erase(job);
+    controller->add_first(unit.str());
+  } else {
+    memory[unit].untold.insert_or_assign(job, std::move(why));  // the plan asks again
+  }
 }
 
 // Claims first, and of a gang that starts all of them: whose claim does not stand is not bound.
@@ -188,8 +202,8 @@ Task<> Scheduler::Impl::bind_pods(std::vector<UnitPlan::Bind> binds, Uid unit, s
     if (!tried && wants_node(*pod) && !memory[unit].binding.contains(uid)) devices.forget(uid);
   }
   std::set<Uid> unclaimed;
-  co_await each_at_once(loop, binds, [this, &unclaimed, &stop](const UnitPlan::Bind& bind) {
-    return claim_devices(bind, unclaimed, stop);
+  co_await each_at_once(loop, binds, [this, &unit, &unclaimed, &stop](const UnitPlan::Bind& bind) {
+    return claim_devices(bind, unit, unclaimed, stop);
   });
   if (!unclaimed.empty()) controller->add_after(unit.str(), 1s);
   std::set<JobId> incomplete;
@@ -199,19 +213,55 @@ Task<> Scheduler::Impl::bind_pods(std::vector<UnitPlan::Bind> binds, Uid unit, s
   std::erase_if(binds, [&](const UnitPlan::Bind& bind) {
     return unclaimed.contains(bind.pod->meta.uid) || incomplete.contains(bind.job);
   });
+  co_await drop_ended(binds, unit, stop);
   co_await each_at_once(loop, binds,
                         [this, &unit, &stop](const UnitPlan::Bind& bind) { return bind_pod(bind, unit, stop); });
 }
 
-Task<> Scheduler::Impl::claim_devices(UnitPlan::Bind bind, std::set<Uid>& unclaimed, std::stop_token stop) {
+// What was written before may have taken longer than a job counts as confirmed, and Slurm may have ended it and given
+// its node away meanwhile.
+Task<> Scheduler::Impl::drop_ended(std::vector<UnitPlan::Bind>& binds, Uid unit, std::stop_token stop) {
+  std::map<JobId, std::shared_ptr<const slurm::Job>> now;
+  for (const UnitPlan::Bind& bind : binds) now.try_emplace(bind.job);
+  for (auto& [id, job] : now) {
+    const auto& asked = memory[unit].confirmed;
+    const auto answer = asked.find(id);
+    const bool fresh = loop.now() - mirror.confirmed_at(id) <= kConfirmWithin ||
+                       (answer != asked.end() && loop.now() <= answer->second);
+    bool known = fresh;
+    if (!fresh) known = (co_await mirror.ask(id, stop)).has_value();
+    if (known) job = mirror.job(id);
+  }
+  const auto ended = std::erase_if(binds, [&now](const UnitPlan::Bind& bind) {
+    const std::shared_ptr<const slurm::Job>& job = now.at(bind.job);
+    return !job || !runs(*job) || job->restart_count != bind.restarts;
+  });
+  if (ended > 0) controller->add(unit.str());
+}
+
+Task<> Scheduler::Impl::claim_devices(UnitPlan::Bind bind, Uid unit, std::set<Uid>& unclaimed, std::stop_token stop) {
   if (!bind.device_claim) co_return;
   unclaimed.insert(bind.pod->meta.uid);
   if (!may_act()) co_return;
-  std::string problem = co_await devices.make(bind.pod, std::move(*bind.device_claim), stop);
-  if (problem.empty()) {
-    unclaimed.erase(bind.pod->meta.uid);
-  } else {
+  const Uid uid = bind.pod->meta.uid;
+  std::string problem;
+  bool refused = false;
+  try {
+    problem = co_await devices.make(bind.pod, std::move(*bind.device_claim), stop);
+  } catch (const kube::Refused& error) {
+    refused = true;
+    deny(unit, bind.pod, UnitMemory::Denial::What::kBinding, error);
+  }
+  if (refused) co_return;
+  if (!problem.empty()) {
+    memory[unit].deny(uid, UnitMemory::Denial::What::kClaim, problem, loop.now());
     co_await notes.tell({"ClaimNotReady", std::move(problem), {}, {bind.pod}}, stop);
+    co_return;
+  }
+  unclaimed.erase(uid);
+  const auto denial = memory[unit].denied.find(uid);
+  if (denial != memory[unit].denied.end() && denial->second.what == UnitMemory::Denial::What::kClaim) {
+    memory[unit].denied.erase(denial);
   }
 }
 

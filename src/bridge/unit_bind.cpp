@@ -129,7 +129,12 @@ bool UnitPlanner::knows_layout(const HeldJob& held) {
   plan_.layouts.push_back(job.id);
   wake_at(now_ + 5s);
   if (!memory_.layout_asked) memory_.layout_asked = now_;
-  if (now_ - *memory_.layout_asked >= 2s) {
+  if (now_ - *memory_.layout_asked < 2s) return false;
+  if (const auto why = memory_.untold.find(job.id); why != memory_.untold.end()) {
+    Seats none;
+    none.problem = "Slurm does not say what it holds: " + why->second;
+    misfit(held, none);
+  } else {
     wait(held.pods, "SlurmStarting", "Slurm job " + job.id.str() + " is RUNNING; waiting for what it holds there");
   }
   return false;
@@ -184,11 +189,13 @@ bool UnitPlanner::may_try(const UnitMemory::Denial& denial, const slurm::Job& jo
 // all must start together, and then not for ever: the job is given back.
 bool UnitPlanner::denied(const HeldJob& held, const Seats& seats) {
   const slurm::Job& job = *held.view->job;
-  const auto sentence = [&job](const UnitMemory::Denial& denial) {
-    return "Slurm job " + job.id.str() + " is RUNNING but Kubernetes does not let the pod start: " + denial.why;
+  const auto tell = [&](const std::vector<PodPtr>& pods, const UnitMemory::Denial& denial) {
+    if (denial.what == UnitMemory::Denial::What::kClaim) return wait(pods, "ClaimNotReady", denial.why);
+    wait(pods, "KubernetesRefused",
+         "Slurm job " + job.id.str() + " is RUNNING but Kubernetes does not let the pod start: " + denial.why);
   };
   if (held.bound > 0) {
-    for (const PodPtr& pod : seats.denied) wait({pod}, "KubernetesRefused", sentence(*denial_of(pod, job.id)));
+    for (const PodPtr& pod : seats.denied) tell({pod}, *denial_of(pod, job.id));
     return false;
   }
   const TimePoint started = memory_.running.at({job.id, job.restart_count});
@@ -196,14 +203,14 @@ bool UnitPlanner::denied(const HeldJob& held, const Seats& seats) {
   for (const PodPtr& pod : held.pods) {
     const UnitMemory::Denial* denial = denial_of(pod, job.id);
     if (denial == nullptr || denial->last < started) continue;
-    const TimePoint patience = std::max(denial->since, started) + kMisfitPatience;
+    const bool claim = denial->what == UnitMemory::Denial::What::kClaim;
+    const TimePoint patience = std::max(denial->since, started) + (claim ? kEndPatience : kMisfitPatience);
     if (now_ >= patience) overdue = denial;
     if (now_ < patience) wake_at(patience);
   }
   if (overdue != nullptr) plan_.cancels.push_back({job.id, "Kubernetes does not let its pods start: " + overdue->why});
   if (overdue == nullptr && seats.denied.empty()) return false;
-  const UnitMemory::Denial& told = overdue != nullptr ? *overdue : *denial_of(seats.denied.front(), job.id);
-  wait(held.pods, "KubernetesRefused", sentence(told));
+  tell(held.pods, overdue != nullptr ? *overdue : *denial_of(seats.denied.front(), job.id));
   return true;
 }
 

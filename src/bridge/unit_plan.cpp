@@ -42,6 +42,7 @@ UnitPlan UnitPlanner::run() {
   });
   std::erase_if(memory_.volumes, of_no_job);
   std::erase_if(memory_.layouts, [this](const auto& layout) { return !holds_devices(layout.first); });
+  std::erase_if(memory_.untold, [this](const auto& job) { return !holds_devices(job.first); });
   drop_device_claims(waiting);
   jobs_ = assign_pods(unit_, nodes_, memory_);
   cancel_surplus();
@@ -132,7 +133,7 @@ void UnitPlanner::pending(HeldJob& held) {
   Waiting waiting = describe_pending(*view.job);
   for (const PodPtr& pod : held.pods) {
     const UnitMemory::Denial* denial = denial_of(pod, view.job->id);
-    if (denial == nullptr) continue;
+    if (denial == nullptr || denial->what == UnitMemory::Denial::What::kClaim) continue;
     waiting.message += "; Kubernetes does not let pod " + pod->meta.key.name + " be changed: " + denial->why;
     break;
   }

@@ -42,7 +42,7 @@ inline constexpr Duration kConfirmWithin = std::chrono::seconds(3);
 // How long a running job may hold a node that Kubernetes refuses before it is given back.
 inline constexpr Duration kMisfitPatience = std::chrono::seconds(30);
 // How long a running job may hold a node while a volume is made there, or while a pod whose job is over still ends
-// there.
+// there, or a claim of its pod's name.
 inline constexpr Duration kVolumePatience = std::chrono::minutes(10);
 inline constexpr Duration kEndPatience = std::chrono::minutes(10);
 inline constexpr Duration kLookAgain = std::chrono::minutes(2);
@@ -124,9 +124,13 @@ class NodeView {
 
 // What this process remembers of a unit between plans. Losing it (a restart) costs time, never correctness.
 struct UnitMemory {
-  // The API server's no to a change of a pod: by an admission policy, or for want of rights.
+  // The API server's no to a change of a pod or to its claim: by an admission policy, a quota, or for want of rights.
   struct Denial {
-    enum class What : std::uint8_t { kMark, kBinding };
+    enum class What : std::uint8_t {
+      kMark,
+      kBinding,
+      kClaim,  // not refused: another claim is in the way, and may go
+    };
     What what = What::kMark;
     std::string why;
     TimePoint since{}, last{};
@@ -158,6 +162,7 @@ struct UnitMemory {
   std::optional<TimePoint> bind_after;    // a binding was refused
   std::optional<TimePoint> layout_asked;  // first, and in vain so far
   std::map<JobId, JobLayout> layouts;     // of running jobs whose pods ask for devices
+  std::map<JobId, std::string> untold;    // running jobs of which Slurm said no layout, and why
   std::map<JobId, Asked> updates;
   std::optional<TimePoint> failing;  // the API server fails to do what the plan says, since then
 
