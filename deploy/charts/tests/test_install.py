@@ -40,6 +40,10 @@ def data(cluster, namespace, secret):
     return json.loads(done.stdout)["data"]
 
 
+def immutable(cluster, namespace, secret):
+    return cluster.kubectl("get", "secret", secret, "-n", namespace, "-o", "jsonpath={.immutable}").stdout == "true"
+
+
 def test_resources_outlive_their_chart(cluster, installed):  # A59
     namespace = installed(*CRDS)
     assert helm("uninstall", "crds", "-n", namespace, *cluster.helm_config).returncode == 0
@@ -50,27 +54,69 @@ def test_resources_outlive_their_chart(cluster, installed):  # A59
 
 def test_keys_outlive_an_upgrade(cluster, installed):
     installed(*CRDS)
-    namespace = installed("install", "slurm", "slurm")
+    namespace = installed("install", "slurm", "slurm", "--set", "jwtKey.immutable=false")
     before = [data(cluster, namespace, f"slurm-auth-{which}") for which in ("slurm", "jwt")]
     installed("upgrade", "slurm", "slurm", "--set", "nodesets.cpu.replicas=2")
     assert [data(cluster, namespace, f"slurm-auth-{which}") for which in ("slurm", "jwt")] == before
-    # A28: rotated in place, and the new one is kept
+    # A28: rotated in place, and the new one is kept, as changeable as it was
     rotated = cluster.kubectl("patch", "secret", "slurm-auth-jwt", "-n", namespace, "--type=merge", "-p", '{"data":{"jwt.key":"bmV3"}}')
     assert rotated.returncode == 0, rotated.stderr
     installed("upgrade", "slurm", "slurm")
     assert data(cluster, namespace, "slurm-auth-jwt") == {"jwt.key": "bmV3"}
+    assert [immutable(cluster, namespace, f"slurm-auth-{which}") for which in ("slurm", "jwt")] == [True, False]
     got = cluster.kubectl("get", "slinky", "-n", namespace, "-o", "name").stdout.split()
     assert got == [one + ".slinky.slurm.net/slurm" + more for one, more in (("controller", ""), ("nodeset", "-worker-cpu"), ("restapi", ""))]
 
 
 def test_an_immutable_key_of_the_original_chart_is_taken_over(cluster, installed):
+    """Whatever the values say: nobody can make it changeable again."""
     installed(*CRDS)
     namespace = installed("install", "old", "slurm", "--set", "fullnameOverride=old")
-    patched = cluster.kubectl("patch", "secret", "old-auth-slurm", "-n", namespace, "--type=merge", "-p", '{"immutable":true}')
-    assert patched.returncode == 0, patched.stderr
     before = data(cluster, namespace, "old-auth-slurm")
-    installed("upgrade", "old", "slurm", "--set", "fullnameOverride=old")
-    assert data(cluster, namespace, "old-auth-slurm") == before
+    installed("upgrade", "old", "slurm", "--set", "fullnameOverride=old,slurmKey.immutable=false")
+    assert data(cluster, namespace, "old-auth-slurm") == before and immutable(cluster, namespace, "old-auth-slurm")
+
+
+def test_a_rendering_without_the_cluster_changes_no_key(cluster):
+    """As of Argo CD, or of `helm template | kubectl apply`: each makes other keys."""
+    cluster.kubectl("create", "namespace", "rendered")
+
+    def apply():
+        done = helm("template", "slurm", str(CHARTS / "slurm"), "-n", "rendered", "--kube-version", "1.34.0", "--show-only", "templates/secrets.yaml")
+        assert done.returncode == 0, done.stderr
+        return cluster.apply(done.stdout)
+
+    assert apply() is None
+    before = [data(cluster, "rendered", f"slurm-auth-{which}") for which in ("slurm", "jwt")]
+    assert "immutable" in apply()
+    assert [data(cluster, "rendered", f"slurm-auth-{which}") for which in ("slurm", "jwt")] == before
+
+
+def test_keys_brought_for_an_accounting_outside_are_left_alone(cluster, installed):
+    """The original makes none there, so that those of slurmdbd were brought under the very names; Helm would refuse them as somebody else's."""
+    installed(*CRDS)
+    namespace = "install-outside"
+    cluster.kubectl("create", "namespace", namespace)
+    brought = cluster.kubectl("create", "secret", "generic", "outside-slurm-auth-slurm", "-n", namespace, "--from-literal=slurm.key=brought")
+    assert brought.returncode == 0, brought.stderr
+    before = data(cluster, namespace, "outside-slurm-auth-slurm")
+    outside = ("--set", "accounting.enabled=true,accounting.external=true")
+    installed("install", "outside", "slurm", *outside)
+    made = data(cluster, namespace, "outside-slurm-auth-jwt")
+    installed("upgrade", "outside", "slurm", *outside)
+    assert data(cluster, namespace, "outside-slurm-auth-slurm") == before
+    assert data(cluster, namespace, "outside-slurm-auth-jwt") == made, "one that the release made is kept"
+
+
+def test_keys_that_the_chart_made_stay_when_they_are_no_longer_its(cluster, installed):
+    """As the chart's README says."""
+    installed(*CRDS)
+    namespace = installed("install", "mine", "slurm", "--set", "fullnameOverride=mine")
+    before = data(cluster, namespace, "mine-auth-slurm")
+    kept = cluster.kubectl("annotate", "secret", "mine-auth-slurm", "mine-auth-jwt", "-n", namespace, "helm.sh/resource-policy=keep")
+    assert kept.returncode == 0, kept.stderr
+    installed("upgrade", "mine", "slurm", "--set", "fullnameOverride=mine,slurmKey.create=false,jwtKey.create=false")
+    assert data(cluster, namespace, "mine-auth-slurm") == before
 
 
 def test_certificate_outlives_an_upgrade(cluster, installed):

@@ -59,7 +59,9 @@ def test_keys():
     for which in ("slurm", "jwt"):
         secret = find(text, "Secret", f"slurm-auth-{which}")
         key = base64.b64decode(secret["data"][f"{which}.key"])
-        assert len(key) == 1024 and "immutable" not in secret  # A28: can be rotated in place
+        assert len(key) == 1024 and secret["immutable"] is True  # where there is no lookup a second rendering must not pass
+        text_changeable = render(f"{which}Key.immutable=false")
+        assert "immutable" not in find(text_changeable, "Secret", f"slurm-auth-{which}")  # A28: can be rotated in place
         assert spec(text, "Controller")[f"{which}KeyRef"] == {"name": f"slurm-auth-{which}", "key": f"{which}.key"}
     assert not names(render("slurmKey.create=false", "jwtKey.create=false"), "Secret")
     text = render('slurmKey={"create":true,"secretRef":{"name":"n","key":"k"},"annotations":{"a":"b"}}')

@@ -169,6 +169,14 @@ Objects as JSON, which `fromJson` reads: functions that return something else th
 {{- toJson (dict "name" ($ref.name | default (printf "%s-auth-%s" (include "slurm.fullname" .root) .which)) "key" ($ref.key | default (printf "%s.key" .which))) -}}
 {{- end -}}
 
+{{/* "true": Helm would refuse to take the object over. (dict "root" $ "object" O) */}}
+{{- define "slurm.foreign" -}}
+{{- $annotations := .object.metadata.annotations | default dict -}}
+{{- if or (ne .root.Release.Name (get $annotations "meta.helm.sh/release-name")) (ne .root.Release.Namespace (get $annotations "meta.helm.sh/release-namespace")) -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{- define "slurm.sssdRef" -}}
 {{- $ref := .Values.sssd.secretRef | default dict -}}
 {{- toJson (dict "name" ($ref.name | default (printf "%s-sssd-conf" (include "slurm.fullname" .))) "key" ($ref.key | default "sssd.conf")) -}}
