@@ -10,8 +10,8 @@ namespace bascule::op {
 
 namespace {
 
-constexpr std::string_view kOurs[] = {names::kSlurmConf, names::kSlurmdbdConf, names::kSlurmKeyFile, names::kJwtKeyFile,
-                                      names::kJwksFile};
+constexpr std::string_view kOurs[] = {names::kSlurmConf, names::kSlurmdbdConf, names::kSlurmKeyFile,
+                                      names::kJwtKeyFile};
 
 StringMap texts_of(const json::Value& object, std::string_view field) {
   StringMap result;
@@ -46,6 +46,10 @@ ConfigMapContent read_config_map(const json::Value& object) {
   return {texts_of(object, "data"), texts_of(object, "binaryData")};
 }
 
+bool is_own_file(std::string_view file, bool jwks) noexcept {
+  return std::ranges::find(kOurs, file) != std::end(kOurs) || (jwks && file == names::kJwksFile);
+}
+
 std::vector<std::string> referenced_config_maps(const Controller& controller) {
   std::vector<std::string> all;
   for (const auto* refs : {&controller.config_files, &controller.prolog, &controller.epilog,
@@ -74,7 +78,7 @@ FilePlan plan_files(const Controller& controller, const ConfigMaps& maps) {
     for (const StringMap* files : {&map->second.data, &map->second.binary}) {
       for (const auto& [file, content] : *files) {
         hasher.add(file, content);
-        if (std::ranges::find(kOurs, file) != std::end(kOurs)) {
+        if (is_own_file(file, !controller.keys.jwks.empty())) {
           plan.faults.push_back(
               fmt::format("ConfigMap {} has a {}, which the operator writes itself; use spec.extraConf", name, file));
         }

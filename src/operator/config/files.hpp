@@ -37,6 +37,8 @@ struct FilePlan {
   std::string hash;
 };
 
+// A file of /etc/slurm that the operator writes itself. `jwks`: spec.jwksKeyRef is set.
+bool is_own_file(std::string_view file, bool jwks) noexcept;
 // Every ConfigMap the Controller names, each once, sorted: what to read and to watch.
 std::vector<std::string> referenced_config_maps(const Controller& controller);
 FilePlan plan_files(const Controller& controller, const ConfigMaps& maps);

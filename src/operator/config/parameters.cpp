@@ -44,7 +44,7 @@ std::string_view next_word(std::string_view& rest) {
 }
 
 // Key=value, several on a line; blanks may stand around the sign, and in a value in quotes.
-void take_line(std::string_view line, std::map<std::string, std::string>& options) {
+void take_line(std::string_view line, std::vector<Option>& options) {
   for (line = trimmed(line); !line.empty();) {
     const std::string_view key = trimmed(line.substr(0, line.find_first_of("= \t")));
     line = trimmed(line.substr(key.size()));
@@ -57,14 +57,14 @@ void take_line(std::string_view line, std::map<std::string, std::string>& option
     } else {
       value = next_word(line);
     }
-    if (!key.empty() && !value.empty()) options[lowered(key)] = value;
+    if (!key.empty() && !value.empty()) options.emplace_back(std::string(key), std::string(value));
   }
 }
 
 }  // namespace
 
-std::map<std::string, std::string> parse_options(std::string_view conf) {
-  std::map<std::string, std::string> options;
+std::vector<Option> options_of(std::string_view conf) {
+  std::vector<Option> options;
   std::string pending;
   while (!conf.empty()) {
     std::string_view line = next_part(conf, '\n');
@@ -79,6 +79,12 @@ std::map<std::string, std::string> parse_options(std::string_view conf) {
     pending.clear();
   }
   take_line(pending, options);
+  return options;
+}
+
+std::map<std::string, std::string> parse_options(std::string_view conf) {
+  std::map<std::string, std::string> options;
+  for (Option& option : options_of(conf)) options[lowered(option.key)] = std::move(option.value);
   return options;
 }
 

@@ -6,14 +6,21 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace bascule::op {
 
 // Option -> members that must be in it.
 using Required = std::map<std::string, std::set<std::string>>;
 
-// Key=value as Slurm reads them: comments, continuations, several on a line, values in quotes. Keys in lower case, the
-// last of a key counts.
+struct Option {
+  std::string key;  // as it is spelled; Slurm does not regard the case
+  std::string value;
+};
+
+// Key=value as Slurm reads them, in order: comments, continuations, several on a line, values in quotes.
+std::vector<Option> options_of(std::string_view conf);
+// The same: keys in lower case, the last of a key counts.
 std::map<std::string, std::string> parse_options(std::string_view conf);
 
 // A line for each option of `required` that `conf` sets too: ours and the user's members, sorted, ours where both name

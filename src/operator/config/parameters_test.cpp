@@ -40,6 +40,15 @@ TEST(MergedParametersTest, ReadsLinesAsSlurmDoes) {
   EXPECT_EQ(merged_parameters("NodeName=n CPUs=1\nFoo\n=1\nFoo=", required), "");
 }
 
+TEST(OptionsTest, InOrderAsTheyAreSpelled) {
+  std::string text;
+  for (const Option& option : options_of("B=1 a = 2\nInclude x\nb=\"c D=3\" # E=4")) {
+    text += option.key + ":" + option.value + ";";
+  }
+  EXPECT_EQ(text, "B:1;a:2;b:c D=3;");
+  EXPECT_EQ(parse_options("B=1\nb=2"), (std::map<std::string, std::string>{{"b", "2"}}));
+}
+
 TEST(MergedParametersTest, Auth) {
   EXPECT_EQ(auth_alt_parameters(true), "jwt_key=/etc/slurm/jwt.key,jwks=/etc/slurm/jwks.json");
   EXPECT_EQ(auth_parameters(true).at("AuthAltParameters").size(), 2U);

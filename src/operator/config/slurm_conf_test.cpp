@@ -178,6 +178,15 @@ TEST(FilePlanTest, CollisionsAndReservedNamesAreRefused) {
   EXPECT_EQ(plan.faults[1], "ConfigMaps p1 and p2 both have a file prolog-a.sh; rename one of them");
 }
 
+TEST(FilePlanTest, AJwksFileIsOursWhereWeWriteOne) {
+  const ConfigMaps maps = {{"f", {{{"jwks.json", "{}"}}, {}}}};
+  EXPECT_TRUE(plan_files(controller("configFileRefs: [{name: f}]"), maps).faults.empty());
+  const Controller ctl = controller("{configFileRefs: [{name: f}], jwksKeyRef: {name: j, key: k}}");
+  ASSERT_EQ(plan_files(ctl, maps).faults.size(), 1U);
+  EXPECT_EQ(plan_files(ctl, maps).faults[0],
+            "ConfigMap f has a jwks.json, which the operator writes itself; use spec.extraConf");
+}
+
 TEST(FilePlanTest, OneMapForTwoPurposesIsNoCollision) {
   const Controller ctl = controller("{prologScriptRefs: [{name: s}, {name: s}], epilogScriptRefs: [{name: s}]}");
   const FilePlan plan = plan_files(ctl, {{"s", {{{"both.sh", "x"}}, {}}}});

@@ -49,6 +49,9 @@ bool is_ours(const json::Value& wanted, const json::Value& live);
 // ever take away. Its managedFields with those fields in our hands; nullopt: there are none.
 // `live` is whole, managedFields included.
 std::optional<json::Array> taken_over_fields(const json::Value& live);
+// What no application takes away: limits that the API server itself gave a Deployment of type RollingUpdate, with which
+// type Recreate is refused. A merge patch that does; nullopt: none is needed.
+std::optional<json::Value> patch_before(const json::Value& wanted, const json::Value& live);
 // All that `wanted` says is so in `live`, up to how the API server writes it.
 bool covers(const json::Value& live, const json::Value& wanted);
 

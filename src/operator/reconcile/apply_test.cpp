@@ -153,6 +153,17 @@ TEST(Judge, ATokenSecretOfSlurmOperatorIsMadeAnew) {
   EXPECT_EQ(judge(wanted, &live, {}), Verdict::kRecreate);
 }
 
+TEST(PatchBefore, OnlyWhereRecreateMeetsLimits) {
+  const json::Value recreate = yaml("{kind: Deployment, spec: {strategy: {type: Recreate}}}");
+  const json::Value rolling = yaml(
+      "{kind: Deployment, metadata: {uid: u}, spec: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1}}}}");
+  EXPECT_EQ(patch_before(recreate, rolling),
+            yaml("{metadata: {uid: u}, spec: {strategy: {type: Recreate, rollingUpdate: null}}}"));
+  EXPECT_EQ(patch_before(recreate, recreate), std::nullopt);
+  EXPECT_EQ(patch_before(rolling, rolling), std::nullopt);
+  EXPECT_EQ(patch_before(rolling, recreate), std::nullopt);
+}
+
 TEST(Covers, ListsByNameAndAmountsByValue) {
   EXPECT_TRUE(covers(yaml("[{name: b, x: 1}, {name: a}]"), yaml("[{name: a}]")));
   EXPECT_FALSE(covers(yaml("[{name: b}]"), yaml("[{name: a}]")));

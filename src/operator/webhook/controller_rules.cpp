@@ -5,6 +5,8 @@
 #include <cctype>
 #include <map>
 
+#include "operator/config/files.hpp"
+#include "operator/config/parameters.hpp"
 #include "operator/webhook/common_rules.hpp"
 
 namespace bascule::op {
@@ -23,9 +25,6 @@ constexpr std::array kFileLists = {
     FileList{"epilogSlurmctldScriptRefs", true},
 };
 
-// Made by the operator; a second file of the name would win.
-constexpr std::array<std::string_view, 5> kOwnFiles = {"slurm.conf", "slurmdbd.conf", "slurm.key", "jwt.key",
-                                                       "jwks.json"};
 // What Slurm reads by itself.
 constexpr std::array<std::string_view, 14> kSlurmFiles = {
     "acct_gather.conf", "burst_buffer.conf",  "cgroup.conf",    "cli_filter.lua", "gres.conf",
@@ -79,9 +78,16 @@ void cluster_name_rules(const json::Value& object, const json::Value* old, Findi
   }
 }
 
-void one_file(std::string_view map, const std::string& key, const FileList& list, const std::string& field,
+// Where a file of /etc/slurm comes from.
+struct Place {
+  std::string map;
+  std::string field;
+};
+
+void one_file(std::string_view map, const std::string& key, const FileList& list, const std::string& field, bool jwks,
               Findings& findings) {
-  if (contains(kOwnFiles, key)) {
+  // A second file of the name would win.
+  if (is_own_file(key, jwks)) {
     findings.fault(field, "{} of ConfigMap {} would replace the file the operator makes; use extraConf", key, map);
   } else if (!list.scripts && !contains(kSlurmFiles, key)) {
     findings.warn(field,
@@ -91,7 +97,8 @@ void one_file(std::string_view map, const std::string& key, const FileList& list
 }
 
 void file_rules(const json::Value& object, const Known& known, Findings& findings) {
-  std::map<std::string, std::string, std::less<>> places;  // file -> field it came from
+  const bool jwks = !key_of(object, "jwksKeyRef").name.empty();
+  std::map<std::string, Place, std::less<>> places;  // by file
   for (const FileList& list : kFileLists) {
     for_each_ref(object, list.field, [&](std::string_view map, const std::string& field) {
       if (map.empty()) {
@@ -105,11 +112,12 @@ void file_rules(const json::Value& object, const Known& known, Findings& finding
         return;
       }
       for (const std::string& key : found->second.keys) {
-        one_file(map, key, list, field, findings);
-        const auto [place, fresh] = places.try_emplace(key, field);
-        if (!fresh) {
+        one_file(map, key, list, field, jwks, findings);
+        const auto [place, fresh] = places.try_emplace(key, Place{std::string(map), field});
+        // One map may serve several purposes.
+        if (!fresh && place->second.map != map) {
           findings.fault(field, "{} of ConfigMap {} comes from {} too; all of them share one folder, so keep one", key,
-                         map, place->second);
+                         map, place->second.field);
         }
       }
     });
@@ -117,20 +125,12 @@ void file_rules(const json::Value& object, const Known& known, Findings& finding
 }
 
 void extra_conf_rules(const json::Value& object, Findings& findings) {
-  std::string_view rest = json::string_at(object, {"spec", "extraConf"});
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    line = line.substr(0, line.find('#'));
-    line = line.substr(0, line.find('='));
-    while (!line.empty() && (line.front() == ' ' || line.front() == '\t')) line.remove_prefix(1);
-    while (!line.empty() && (line.back() == ' ' || line.back() == '\t')) line.remove_suffix(1);
-    std::string key(line);
+  for (const Option& option : options_of(json::string_at(object, {"spec", "extraConf"}))) {
+    std::string key = option.key;
     std::ranges::transform(key, key.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     if (contains(kOwnKeys, key)) {
       findings.warn("spec.extraConf",
-                    "{} is the operator's to set; the last line counts, so this one breaks what fits it", line);
+                    "{} is the operator's to set; the last line counts, so this one breaks what fits it", option.key);
     }
   }
 }
@@ -191,9 +191,9 @@ void controller_rules(const json::Value& object, const json::Value* old, const K
     const std::string_view after = key_of(object, "slurmKeyRef").name;
     if (before != after) {
       findings.fault("spec.slurmKeyRef.name",
-                     "cannot be changed from {} to {}, since daemons with different keys do not talk to each other; "
-                     "change the Secret's content to rotate the key",
-                     quoted(before), quoted(after));
+                     "cannot be changed from {} to {}, since daemons with different keys do not talk to each other; to "
+                     "rotate the key let the jobs end, then change the content of Secret {}",
+                     quoted(before), quoted(after), quoted(before));
     }
     persistence_rules(object, *old, findings);
   }

@@ -64,7 +64,9 @@ TEST(controller_rules, what_cannot_be_changed) {
       {"{}", "{clusterName: other}", "spec.clusterName: cannot be changed from 'hpc_slurm' to 'other'"},
       {"{slurmKeyRef: {name: a, key: k}}", "{slurmKeyRef: {name: a, key: l}}", ""},
       {"{slurmKeyRef: {name: a, key: k}}", "{slurmKeyRef: {name: b, key: k}}",
-       "spec.slurmKeyRef.name: cannot be changed"},
+       "spec.slurmKeyRef.name: cannot be changed from 'a' to 'b', since daemons with different keys do not talk to "
+       "each "
+       "other; to rotate the key let the jobs end, then change the content of Secret 'a'"},
       {"{jwtKeyRef: {name: a, key: k}}", "{jwtKeyRef: {name: a, key: l}}", "spec.jwtKeyRef: cannot be changed"},
       {"{jwtHs256KeyRef: {name: a, key: k}}", "{jwtKeyRef: {name: a, key: k}}", ""},  // the same key, by its newer name
       {"{jwtHs256KeyRef: {name: a, key: k}}", "{jwtKeyRef: {name: b, key: k}, jwtHs256KeyRef: {name: a, key: k}}",
@@ -107,6 +109,15 @@ TEST(controller_rules, lines_that_are_the_operators_are_warned_about) {
       kKind, object("extraConf: \"MinJobAge=2\\n  slurmctldHOST =x\\n#ClusterName=y\\nAuthTypeX=1\\nSlurmUser=a\""));
   EXPECT_THAT(texts(findings.warnings),
               ElementsAre(StartsWith("spec.extraConf: slurmctldHOST is the operator's"), HasSubstr("SlurmUser")));
+  const auto warned = [](std::string_view conf) {
+    json::Value made = object("{}");
+    json::at_or_create(made, {"spec", "extraConf"}) = conf;
+    return texts(created(kKind, made).warnings);
+  };
+  EXPECT_THAT(warned("MinJobAge=2 SlurmUser=a\tauthtype = b"),
+              ElementsAre(HasSubstr("SlurmUser is"), HasSubstr("authtype is")));
+  EXPECT_THAT(warned("MinJobAge=2 \\\nClusterName=a"), ElementsAre(HasSubstr("ClusterName is")));
+  EXPECT_THAT(warned("Epilog=\"a SlurmUser=b\" # AuthType=c\nInclude SlurmUser"), IsEmpty());
 }
 
 Known maps(std::initializer_list<std::pair<std::string, std::vector<std::string>>> list) {
@@ -139,6 +150,23 @@ TEST(controller_rules, files) {
   known = maps({{"pro2", {"x.sh"}}, {"epi", {"x.sh"}}});  // A9
   expect_only(said(known), "spec.epilogScriptRefs[0]: x.sh of ConfigMap epi comes from spec.prologScriptRefs[1] too",
               "twice");
+}
+
+TEST(controller_rules, one_map_in_several_lists_is_no_collision) {
+  const Known known = maps({{"health", {"check.sh"}}, {"other", {"check.sh"}}});
+  const auto said = [&](std::string_view spec) { return created(kKind, object(spec), known); };
+  expect_only(said("{prologScriptRefs: [{name: health}], epilogScriptRefs: [{name: health}]}"), "", "two lists");
+  expect_only(said("{prologScriptRefs: [{name: health}, {name: health}]}"), "", "twice in one");
+  expect_only(said("{prologScriptRefs: [{name: health}], epilogScriptRefs: [{name: health}, {name: other}]}"),
+              "spec.epilogScriptRefs[1]: check.sh of ConfigMap other comes from spec.prologScriptRefs[0] too",
+              "another");
+}
+
+TEST(controller_rules, a_jwks_file_is_the_operators_where_it_writes_one) {
+  const Known known = maps({{"conf", {"jwks.json"}}});
+  expect_only(created(kKind, object("{configFileRefs: [{name: conf}]}"), known), "", "nobody writes it");
+  expect_only(created(kKind, object("{configFileRefs: [{name: conf}], jwksKeyRef: {name: j, key: k}}"), known),
+              "spec.configFileRefs[0]: jwks.json of ConfigMap conf would replace", "jwksKeyRef");
 }
 
 TEST(controller_rules, availability_needs_a_claim_for_many) {

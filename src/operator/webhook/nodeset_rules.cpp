@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/duration.hpp"
+#include "kube/covers.hpp"
 #include "operator/api/derived.hpp"
 #include "operator/api/names.hpp"
 #include "operator/config/node_conf.hpp"
@@ -52,9 +53,15 @@ void extra_conf_rules(const json::Value& object, Findings& findings) {
   findings.fault(std::string(kField), "{}", sentence);
 }
 
-// "gpu-" as in generateName.
-bool is_hostname_start(std::string_view text) {
+// "gpu-" as in generateName. With `dots` it may have several parts, "rack-1.gpu-".
+bool is_hostname_start(std::string_view text, bool dots) {
+  constexpr std::size_t kMaxSubdomain = 253;
+  if (text.size() > kMaxSubdomain) return false;
   if (text.ends_with('-')) text.remove_suffix(1);
+  for (std::size_t dot = text.find('.'); dots && dot != std::string_view::npos; dot = text.find('.')) {
+    if (!is_dns_label(text.substr(0, dot))) return false;
+    text.remove_prefix(dot + 1);
+  }
   return is_dns_label(text);
 }
 
@@ -65,14 +72,16 @@ std::size_t digits(std::int64_t number) {
 void hostname_rules(const json::Value& object, Findings& findings) {
   const std::string_view hostname = json::string_at(object, {"spec", "template", "spec", "hostname"});
   const std::int64_t padding = json::int_at(object, {"spec", "ordinalPadding"}).value_or(0);
-  if (!hostname.empty() && !is_hostname_start(hostname)) {
+  // In DaemonSet mode it is no pod's host name, only the Slurm nodes' feature.
+  const bool daemon_set = is_daemon_set(object);
+  if (!hostname.empty() && !is_hostname_start(hostname, daemon_set)) {
     findings.fault("spec.template.spec.hostname",
-                   "{} cannot begin a host name; it is made of lower-case letters, digits and '-' and begins with a "
+                   "{} cannot begin a host name; it is made of lower-case letters, digits{} and '-' and begins with a "
                    "letter or digit, as in gpu-",
-                   quoted(hostname));
+                   quoted(hostname), daemon_set ? ", '.'" : "");
     return;
   }
-  if (is_daemon_set(object)) return;
+  if (daemon_set) return;
   const std::string_view name = name_of(object);
   if (hostname.empty() && name.size() <= kMaxHostname && !is_dns_label(name)) {
     findings.fault("metadata.name",
@@ -171,11 +180,22 @@ void node_name_rules(const json::Value& object, const json::Value* old, const Kn
   }
 }
 
-// Absent, null and empty are the same.
-bool same_list(const json::Array* a, const json::Array* b) {
-  const bool none_a = a == nullptr || a->empty();
-  const bool none_b = b == nullptr || b->empty();
-  return none_a || none_b ? none_a == none_b : json::equal(json::Value(*a), json::Value(*b));
+// What every claim has, said or not.
+json::Array bare_claims(const json::Array* list) {
+  json::Array claims = list == nullptr ? json::Array() : *list;
+  for (json::Value& claim : claims) {
+    for (const char* field : {"apiVersion", "kind"}) {
+      if (claim.is_object()) claim.get_object().erase(field);
+    }
+  }
+  return claims;
+}
+
+// By meaning: tools write lists and quantities anew. Absent, null and empty are the same.
+bool same_claims(const json::Array* a, const json::Array* b) {
+  const json::Value first = bare_claims(a);
+  const json::Value second = bare_claims(b);
+  return kube::covers(first, second) && kube::covers(second, first);
 }
 
 }  // namespace
@@ -193,8 +213,8 @@ void nodeset_rules(const json::Value& object, const json::Value* old, const Know
     findings.fault("spec.ssh.sssdConfRef.name",
                    "is empty; name the Secret with sssd.conf, or set ssh.enabled to false");
   }
-  if (old != nullptr && !same_list(json::array_at(object, {"spec", "volumeClaimTemplates"}),
-                                   json::array_at(*old, {"spec", "volumeClaimTemplates"}))) {
+  if (old != nullptr && !same_claims(json::array_at(object, {"spec", "volumeClaimTemplates"}),
+                                     json::array_at(*old, {"spec", "volumeClaimTemplates"}))) {
     findings.fault("spec.volumeClaimTemplates",
                    "cannot be changed, since the claims of running nodes would not follow; make a new NodeSet");
   }

@@ -119,6 +119,28 @@ TEST(nodeset_rules, hostname) {
   }
 }
 
+TEST(nodeset_rules, hostname_of_a_daemon_set_may_have_dots) {  // its nodes are called like Kubernetes'
+  const Case cases[] = {
+      {"a.b", ""},           {"rack-1.gpu-", ""}, {"gpu-", ""},       {"a..b", "'a..b' cannot begin a host name"},
+      {".a", "'.a'"},        {"a.", "'a.'"},      {"a-.b", "'a-.b'"}, {"a.B", "'a.B'"},
+      {"'a.b--'", "'a.b--'"}};
+  for (const Case& one : cases) {
+    const std::string fault = one.fault.empty() ? "" : fmt::format("spec.template.spec.hostname: {}", one.fault);
+    const std::string spec = fmt::format("{{scalingMode: DaemonSet, template: {{spec: {{hostname: {}}}}}}}", one.spec);
+    expect_only(created(kKind, nodeset(spec)), fault, one.spec);
+  }
+  const std::string label(60, 'a');
+  const std::string longest = fmt::format("{0}.{0}.{0}.{0}", label);
+  for (const char* more : {"", ".aaaaaaaaaa"}) {
+    const std::string spec =
+        fmt::format("{{scalingMode: DaemonSet, template: {{spec: {{hostname: {}{}}}}}}}", longest, more);
+    expect_only(created(kKind, nodeset(spec)), *more == 0 ? "" : "spec.template.spec.hostname: 'aaa", more);
+  }
+  expect_only(changed(kKind, nodeset("{scalingMode: DaemonSet, template: {spec: {hostname: a.b}}}"),
+                      nodeset("{template: {spec: {hostname: a.b}}}")),
+              "spec.template.spec.hostname: 'a.b' cannot begin", "no longer");
+}
+
 TEST(nodeset_rules, node_names_are_of_one_nodeset) {
   const auto beside = [](std::string_view other, std::string_view spec) {
     Known known;
@@ -227,6 +249,30 @@ TEST(nodeset_rules, claims_cannot_be_changed) {
   }
   expect_only(changed(kKind, one, other), "spec.volumeClaimTemplates: cannot be changed", "changed");
   expect_only(changed(kKind, one, nodeset("{replicas: 4, volumeClaimTemplates: [{metadata: {name: a}}]}")), "", "kept");
+  // By meaning, as tools write it anew.
+  const auto claim = [](std::string_view text) {
+    json::Value made = nodeset("{}");
+    json::at_or_create(made, {"spec", "volumeClaimTemplates"}) = json::Array{json::parse_yaml(text)};
+    return made;
+  };
+  const json::Value plain = claim("{metadata: {name: a}, spec: {resources: {requests: {storage: 1024Mi}}}}");
+  const json::Value again = claim(
+      "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: a, creationTimestamp: null}, spec: {resources: "
+      "{requests: {storage: 1Gi}}}, status: {}}");
+  const json::Value bigger = claim("{metadata: {name: a}, spec: {resources: {requests: {storage: 2Gi}}}}");
+  const json::Value of_class =
+      claim("{metadata: {name: a}, spec: {storageClassName: x, resources: {requests: {storage: 1Gi}}}}");
+  const auto both_ways = [](const json::Value& a, const json::Value& b, std::string_view fault) {
+    json::Value before = a;
+    json::at_or_create(before, {"spec", "replicas"}) = 7;  // else the specification is untouched
+    expect_only(changed(kKind, before, b), fault, json::dump(b));
+    before = b;
+    json::at_or_create(before, {"spec", "replicas"}) = 7;
+    expect_only(changed(kKind, before, a), fault, json::dump(a));
+  };
+  both_ways(plain, again, "");
+  both_ways(plain, bigger, "spec.volumeClaimTemplates: cannot be changed");
+  both_ways(plain, of_class, "spec.volumeClaimTemplates: cannot be changed");
 }
 
 }  // namespace
