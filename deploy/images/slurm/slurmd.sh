@@ -1,10 +1,13 @@
 #!/bin/bash
-# slurmd in the foreground, as a dynamic node. Arguments are data: nothing of them is evaluated.
+# slurmd in the foreground, as a dynamic node. Arguments are data: nothing of them is evaluated. A slurmd that ends by
+# itself is started again, so that the jobs go on that its slurmstepds look after; one that never came up ends the
+# container.
 #
 #   SLURMD_OPTIONS           words before the arguments
 #   POD_CPUS, POD_MEMORY     limits of the pod in cores and MiB; 0: none. What the host has beyond them becomes
 #                            CoreSpecCount and MemSpecLimit, so that Slurm does not give it away.
 #   SLINKY_TOPOLOGY          the node's place, for slurm-operator
+#   SSHD_OPTIONS             words for sshd
 #   PAM_SLURM_ADOPT_OPTIONS  how sshd treats users without a job here
 set -euo pipefail
 . /usr/lib/bascule/common.sh
@@ -55,10 +58,11 @@ if [ -s /etc/ssh/sshd_config ] && grep -qs ' /etc/ssh/sshd_config ' /proc/self/m
   # first of all: common-account ends with success for users of /etc/passwd, and nobody asks what comes after it
   grep -q pam_slurm_adopt /etc/pam.d/sshd || sed -i "0,/^@include common-account/s//$adopt\n&/" /etc/pam.d/sshd
   grep -q pam_slurm_adopt /etc/pam.d/sshd
-  keep sshd /usr/sbin/sshd -D -e
+  # shellcheck disable=SC2086
+  keep sshd /usr/sbin/sshd -D -e ${SSHD_OPTIONS:-}
 fi
 # slurmd runs as root and uses these only when they are root's
 mkdir -p /var/spool/slurmd /run/slurm
 chown root:root /var/spool/slurmd /run/slurm
 # shellcheck disable=SC2086
-exec slurmd -D ${SLURMD_OPTIONS:-} "${arguments[@]}"
+NOTIFY_SOCKET=/run/slurm/notify exec /usr/lib/bascule/service --again slurmd ${SLURMD_OPTIONS:-} "${arguments[@]}"
