@@ -230,7 +230,7 @@ Task<> Scheduler::Impl::drop_ended(std::vector<UnitPlan::Bind>& binds, Uid unit,
                        (answer != asked.end() && loop.now() <= answer->second);
     bool known = fresh;
     if (!fresh) known = (co_await mirror.ask(id, stop)).has_value();
-    if (known) job = mirror.job(id);
+    if (known && index->has_job(unit, id)) job = mirror.job(id);  // its id may be another's by now
   }
   const auto ended = std::erase_if(binds, [&now](const UnitPlan::Bind& bind) {
     const std::shared_ptr<const slurm::Job>& job = now.at(bind.job);
