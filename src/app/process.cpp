@@ -143,6 +143,7 @@ kube::Client& Process::kube() {
     client.user_agent = user_agent();
     kube::Config config = kube_config();
     client.report = runtime::client_metrics(metrics_, config.http.url.host + ":" + config.http.url.port);
+    client.report_cache = runtime::cache_metrics(metrics_);
     connection_ = std::make_unique<kube::Connection>(loop_, std::move(config), std::move(client));
     ns_ = environment("POD_NAMESPACE", connection_->default_namespace());
   }

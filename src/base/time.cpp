@@ -8,6 +8,9 @@ namespace bascule {
 
 namespace {
 
+constexpr int kLastYear = 2261;
+constexpr WallTime kLatest(std::chrono::sys_days(std::chrono::year(2262) / 1 / 2));
+
 // Takes exactly `count` digits; -1 when there are fewer.
 int take_digits(std::string_view& text, std::size_t count) noexcept {
   if (text.size() < count) return -1;
@@ -70,7 +73,7 @@ std::optional<WallTime> parse_rfc3339(std::string_view text) noexcept {
   const int minute = take_digits(text, 2);
   if (!take(text, ':')) return std::nullopt;
   const int second = take_digits(text, 2);
-  if (!within(year, 1678, 2261) || !within(month, 1, 12) || !within(day, 1, 31) || !within(hour, 0, 23) ||
+  if (!within(year, 1678, 9999) || !within(month, 1, 12) || !within(day, 1, 31) || !within(hour, 0, 23) ||
       !within(minute, 0, 59) || !within(second, 0, 59)) {
     return std::nullopt;
   }
@@ -81,6 +84,7 @@ std::optional<WallTime> parse_rfc3339(std::string_view text) noexcept {
   if (!fraction) return std::nullopt;
   const auto offset = take_offset(text);
   if (!offset || !text.empty()) return std::nullopt;
+  if (year > kLastYear) return kLatest;
   return WallTime(std::chrono::sys_days(date)) + std::chrono::hours(hour) + std::chrono::minutes(minute) +
          std::chrono::seconds(second) + Duration(*fraction) - *offset;
 }

@@ -11,7 +11,8 @@
 namespace bascule {
 
 // RFC 3339 with any offset; digits below a nanosecond are dropped. nullopt: not such a text, not a real day or time
-// (leap seconds are none, as in Go), or outside 1678 to 2261, which WallTime cannot hold: Go's zero time is no time.
+// (leap seconds are none, as in Go), or before 1678, which WallTime cannot hold: Go's zero time is no time. What is
+// later than 2261, which it cannot hold either, is the beginning of 2262: there is room to add three months.
 std::optional<WallTime> parse_rfc3339(std::string_view text) noexcept;
 
 // In UTC with `digits` (0 to 9) of a second's fraction, cut: 0 is metav1.Time, 6 is metav1.MicroTime.

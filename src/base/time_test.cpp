@@ -95,13 +95,24 @@ TEST(Time, RefusesDaysAndTimesThatAreNone) {
 TEST(Time, KnowsOnlyWhatWallTimeHolds) {
   EXPECT_FALSE(parse_rfc3339("0001-01-01T00:00:00Z")) << "Go's zero time";
   EXPECT_FALSE(parse_rfc3339("1677-12-31T23:59:59Z"));
-  EXPECT_FALSE(parse_rfc3339("2262-01-01T00:00:00Z"));
-  EXPECT_FALSE(parse_rfc3339("9999-12-31T23:59:59Z"));
   const auto first = parse_rfc3339("1678-01-01T00:00:00+23:59");
   const auto last = parse_rfc3339("2261-12-31T23:59:59.999999999-23:59");
   ASSERT_TRUE(first && last);
   EXPECT_EQ(print_rfc3339(*first), "1677-12-31T00:01:00Z");
   EXPECT_EQ(print_rfc3339(*last, 9), "2262-01-01T23:58:59.999999999Z");
+}
+
+// A time that is so far off is still one: of a pod with a grace of 250 years, of a token that does not expire.
+TEST(Time, ALaterTimeIsTheLastThereIs) {
+  for (const char* text : {"2262-01-01T00:00:00Z", "2280-01-01T00:00:00+23:59", "9999-12-31T23:59:59.999999Z"}) {
+    const auto last = parse_rfc3339(text);
+    ASSERT_TRUE(last) << text;
+    EXPECT_GT(*last, *parse_rfc3339("2261-12-31T23:59:59.999999999-23:59")) << text;
+    EXPECT_EQ(*last + std::chrono::days(30) - std::chrono::days(30), *last) << "and can be counted with";
+    EXPECT_EQ(parse_rfc3339(print_rfc3339(*last)), last);
+  }
+  EXPECT_FALSE(parse_rfc3339("2280-02-30T00:00:00Z"));
+  EXPECT_FALSE(parse_rfc3339("2280-01-01T00:00:00"));
 }
 
 TEST(Time, WritesWhatKubernetesReads) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "json/value.hpp"
+#include "kube/decode.hpp"
 
 namespace bascule::bridge {
 
@@ -39,6 +40,17 @@ Device read_device(const json::Value& value, std::string_view driver) {
   return device;
 }
 
+// Claims and classes carry parameters of drivers, any JSON as deep as it likes: they are passed over unread.
+using json::hot::Value;
+
+// f(Value) for the field `name` of an object, if it is there.
+template <class F>
+void within(Value object, std::string_view name, F&& f) {
+  object.fields([&](std::string_view key, Value field) {
+    if (key == name) f(field);
+  });
+}
+
 }  // namespace
 
 SlicePtr decode_slice(std::string_view text, json::Interner& interner) {
@@ -58,30 +70,60 @@ SlicePtr decode_slice(std::string_view text, json::Interner& interner) {
 
 ClassPtr decode_class(std::string_view text, json::Interner& interner) {
   auto device_class = std::make_shared<DeviceClass>();
-  device_class->meta = kube::decode_object_meta(text, interner);
-  const json::Value value = json::parse(text);
-  for (const json::Value& selector : items(value, {"spec", "selectors"})) {
-    device_class->selectors.emplace_back(json::string_at(selector, {"cel", "expression"}));
-  }
+  json::hot::parse(text, [&](std::string_view key, Value value) {
+    if (key == "metadata") return kube::decode_meta(value, interner, device_class->meta);
+    if (key != "spec") return;
+    within(value, "selectors", [&](Value selectors) {
+      selectors.items([&](Value selector) {
+        std::string& expression = device_class->selectors.emplace_back();
+        within(selector, "cel", [&](Value cel) {
+          within(cel, "expression", [&](Value text_of) { expression = kube::owned(text_of); });
+        });
+      });
+    });
+  });
   return device_class;
 }
 
+namespace {
+
+void read_results(Value results, std::vector<DeviceId>& devices) {
+  results.items([&](Value result) {
+    DeviceId device;
+    bool beside = false;  // access for administration is beside the one who holds the device
+    result.fields([&](std::string_view key, Value field) {
+      if (key == "adminAccess") {
+        beside = field.boolean().value_or(false);
+      } else if (key == "driver") {
+        device.driver = kube::owned(field);
+      } else if (key == "pool") {
+        device.pool = kube::owned(field);
+      } else if (key == "device") {
+        device.name = kube::owned(field);
+      }
+    });
+    if (!beside) devices.push_back(std::move(device));
+  });
+}
+
+}  // namespace
+
 ClaimPtr decode_claim(std::string_view text, json::Interner& interner) {
   auto claim = std::make_shared<ResourceClaim>();
-  claim->meta = kube::decode_object_meta(text, interner);
+  json::hot::parse(text, [&](std::string_view key, Value value) {
+    if (key == "metadata") return kube::decode_meta(value, interner, claim->meta);
+    if (key != "status") return;
+    within(value, "allocation", [&](Value allocation) {
+      claim->allocated = allocation.is_object();
+      within(allocation, "devices", [&](Value devices) {
+        within(devices, "results", [&](Value results) { read_results(results, claim->devices); });
+      });
+    });
+  });
   for (const kube::OwnerReference& owner : claim->meta.owners) {
     if (!owner.controller || owner.kind != "Pod" || owner.api_version != "v1") continue;
     claim->pod = owner.uid;
     claim->pod_name = owner.name.str();
-  }
-  const json::Value value = json::parse(text);
-  claim->allocated = json::object_at(value, {"status", "allocation"}) != nullptr;
-  for (const json::Value& result : items(value, {"status", "allocation", "devices", "results"})) {
-    // Access for administration is beside the one who holds the device.
-    if (json::bool_at(result, {"adminAccess"})) continue;
-    claim->devices.push_back({std::string(json::string_at(result, {"driver"})),
-                              std::string(json::string_at(result, {"pool"})),
-                              std::string(json::string_at(result, {"device"}))});
   }
   return claim;
 }

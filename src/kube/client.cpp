@@ -384,6 +384,10 @@ Task<std::string> Client::raw(std::string path, std::stop_token stop) {
   return impl_->text(std::move(call), std::move(stop));
 }
 
+void Client::report_cache(const CacheReport& report) const {
+  if (impl_->options.report_cache) impl_->options.report_cache(report);
+}
+
 Task<net::StreamResponse> Client::open(std::string target, TimePoint deadline, std::stop_token stop) {
   Call call{.doing = "streaming " + target.substr(0, target.find('?'))};
   call.target = std::move(target);

@@ -52,6 +52,15 @@ struct CallReport {
   Duration took;
 };
 
+// How an informer's copy is kept up to date, for metrics: lists and watches that failed in a row, now and before; 0 is
+// well. Told whenever it changes, and once as 0 to 0 at the beginning.
+struct CacheReport {
+  std::string_view resource;
+  std::string_view ns;  // empty: all namespaces
+  std::uint32_t failures;
+  std::uint32_t before;
+};
+
 struct ClientOptions {
   std::string user_agent = "bascule";
   TokenSource token = nullptr;
@@ -61,6 +70,7 @@ struct ClientOptions {
   int burst = 0;
   std::size_t max_body = std::size_t{256} << 20;
   std::function<void(const CallReport&)> report = nullptr;
+  std::function<void(const CacheReport&)> report_cache = nullptr;
 };
 
 // Every method throws kube::Error's kinds, or net::Error of kind kStopped when `stop` asked for it.
@@ -93,6 +103,8 @@ class Client final {
   Task<std::string> raw(std::string path, std::stop_token stop = {});
   // For reflectors: the head has arrived and its status is 200. `deadline` is the head's.
   Task<net::StreamResponse> open(std::string target, TimePoint deadline, std::stop_token stop);
+
+  void report_cache(const CacheReport& report) const;  // for reflectors, too
 
   Loop& loop() noexcept { return loop_; }
 

@@ -128,6 +128,25 @@ ObjectMeta decode_object_meta(std::string_view text, json::Interner& interner) {
   return meta;
 }
 
+ObjectMeta decode_identity(std::string_view text) {
+  ObjectMeta meta;
+  json::hot::parse(text, [&](std::string_view key, Value value) {
+    if (key != "metadata") return;
+    value.fields([&](std::string_view name, Value field) {
+      if (name == "name") {
+        meta.key.name = owned(field);
+      } else if (name == "namespace") {
+        meta.key.ns = owned(field);
+      } else if (name == "uid") {
+        meta.uid = Uid(owned(field));
+      } else if (name == "resourceVersion") {
+        meta.resource_version = owned(field);
+      }
+    });
+  });
+  return meta;
+}
+
 std::shared_ptr<const DynamicObject> decode_dynamic(std::string_view text, json::Interner& interner) {
   auto object = std::make_shared<DynamicObject>();
   object->meta = decode_object_meta(text, interner);

@@ -5,7 +5,6 @@
 #include <random>
 #include <utility>
 
-#include "base/log.hpp"
 #include "json/error.hpp"
 #include "json/split.hpp"
 
@@ -16,6 +15,7 @@ namespace {
 constexpr Duration kHeadTime = std::chrono::seconds(60);   // until the head of an answer
 constexpr Duration kPieceTime = std::chrono::seconds(60);  // between pieces of a list
 constexpr Duration kLogEvery = std::chrono::seconds(10);
+constexpr Duration kOld = std::chrono::minutes(2);  // what is known is by then no longer to be relied on
 
 struct Failure {
   ReflectorFailure kind = ReflectorFailure::kFailed;
@@ -47,12 +47,11 @@ std::string what_of(const InformerOptions& options) {
 
 }  // namespace
 
-Reflector::Reflector(Client& client, InformerOptions options, Decode decode, json::Interner& interner)
+Reflector::Reflector(Client& client, InformerOptions options, Decode decode)
     : client_(client),
       loop_(client.loop()),
       options_(std::move(options)),
       decode_(std::move(decode)),
-      interner_(interner),
       core_(options_.page, options_.seed != 0 ? options_.seed : std::random_device()(), options_.times),
       bell_(loop_),
       gate_(loop_) {}
@@ -60,12 +59,17 @@ Reflector::Reflector(Client& client, InformerOptions options, Decode decode, jso
 Reflector::~Reflector() = default;
 
 void Reflector::start() {
+  fresh_ = loop_.now();
+  client_.report_cache({options_.resource.resource, options_.ns, 0, 0});
   spawn(gate_, run());
 }
 
 Task<> Reflector::stop() {
   stop_.request_stop();
   co_await gate_.close();
+  if (const std::uint32_t before = std::exchange(told_failures_, 0); before != 0) {
+    client_.report_cache({options_.resource.resource, options_.ns, 0, before});
+  }
 }
 
 Task<bool> Reflector::wait_synced(std::stop_token stop, TimePoint deadline) {
@@ -115,7 +119,24 @@ Task<> Reflector::run() {
         co_await watch(std::move(request));
         break;
     }
+    tell_failures();
   }
+}
+
+void Reflector::tell_failures() {
+  const std::uint32_t failures = core_.failures();
+  const std::uint32_t before = std::exchange(told_failures_, failures);
+  if (before != failures) client_.report_cache({options_.resource.resource, options_.ns, failures, before});
+}
+
+void Reflector::say_failed(log::Level level, std::string_view message, const std::string& why,
+                           std::source_location where) {
+  ++stats_.failures;
+  const Duration silent = loop_.now() - fresh_;
+  if (silent >= kOld) level = log::Level::kError;
+  log::limited(
+      level, kLogEvery, message,
+      {{"kind", what_of(options_)}, {"error", why}, {"failures", core_.failures() + 1}, {"silent_for", silent}}, where);
 }
 
 Task<> Reflector::list(ReflectorCore::Request request) {
@@ -129,9 +150,7 @@ Task<> Reflector::list(ReflectorCore::Request request) {
   if (!error) co_return;
   const Failure failure = failure_of(error);
   if (failure.stopped) co_return;
-  ++stats_.failures;
-  log::limited(log::Level::kWarning, kLogEvery, "list failed",
-               {{"kind", what_of(options_)}, {"error", failure.text}, {"failures", core_.failures() + 1}});
+  say_failed(log::Level::kWarning, "list failed", failure.text);
   core_.list_failed(failure.kind, taken, failure.pause, loop_.now());
 }
 
@@ -172,9 +191,7 @@ Task<> Reflector::watch(ReflectorCore::Request request) {
   }
   const Failure failure = failure_of(error);
   if (failure.stopped) co_return;
-  ++stats_.failures;
-  log::limited(log::Level::kInfo, kLogEvery, "watch failed",
-               {{"kind", what_of(options_)}, {"error", failure.text}, {"failures", core_.failures() + 1}});
+  say_failed(log::Level::kInfo, "watch failed", failure.text);
   core_.watch_failed(failure.kind, failure.pause, loop_.now());
 }
 
@@ -187,44 +204,49 @@ Task<> Reflector::read_watch(const ReflectorCore::Request& request) {
   while (true) {
     const std::string_view piece = co_await response.body->read(core_.dead_at(), stop);
     if (piece.empty()) break;
-    fresh_ = loop_.now();
     lines.feed(piece);
     while (const auto line = lines.next()) take_line(*line);
+    fresh_ = loop_.now();
+    tell_failures();
   }
   if (lines.pending() > 0) throw Malformed(response.status, "", "the watch ended in the middle of an event");
 }
 
-void Reflector::complain(const ObjectMeta& meta, const std::exception& error) {
+// nullopt: it makes no sense, or is more than is taken, which has been said. One object must not keep all others from
+// being seen.
+std::optional<ObjectStore::Item> Reflector::read(std::string_view text) {
+  try {
+    return decode_(text);
+  } catch (const json::ShapeError& error) {
+    complain(text, error);
+  } catch (const json::LimitError& error) {
+    complain(text, error);
+  }
+  return std::nullopt;
+}
+
+void Reflector::complain(std::string_view text, const std::exception& error) {
+  const ObjectMeta meta = decode_identity(text);
   ++stats_.undecodable;
   log::limited(log::Level::kError, kLogEvery, "object cannot be decoded",
                {{"kind", what_of(options_)}, {"object", meta.key}, {"error", error}});
 }
 
 void Reflector::take_listed(std::string_view text) {
-  try {
-    store_.put(decode_(text));
-  } catch (const json::ShapeError& error) {
-    // It exists, whatever it says.
-    const ObjectMeta meta = decode_object_meta(text, interner_);
-    complain(meta, error);
-    store_.keep(meta.key);
+  if (std::optional<ObjectStore::Item> item = read(text)) {
+    store_.put(*std::move(item));
+  } else {
+    store_.keep(decode_identity(text).key);  // it exists, whatever it says
   }
 }
 
 void Reflector::take_changed(std::string_view text) {
-  try {
-    ObjectStore::Item item = decode_(text);
-    ++stats_.events;
-    if (core_.watch_event(item.meta->resource_version, loop_.now())) {
-      store_.put(std::move(item));
-    } else {
-      ++stats_.repetitions;
-    }
-  } catch (const json::ShapeError& error) {
-    const ObjectMeta meta = decode_object_meta(text, interner_);
-    ++stats_.events;
-    core_.watch_event(meta.resource_version, loop_.now());
-    complain(meta, error);
+  std::optional<ObjectStore::Item> item = read(text);
+  ++stats_.events;
+  if (!core_.watch_event(item ? item->meta->resource_version : decode_identity(text).resource_version, loop_.now())) {
+    ++stats_.repetitions;
+  } else if (item) {
+    store_.put(*std::move(item));
   }
 }
 
@@ -248,7 +270,7 @@ void Reflector::take_frame(const WatchFrame& frame) {
       return;
     case WatchFrame::Type::kDeleted: {
       ++stats_.events;
-      const ObjectMeta meta = decode_object_meta(frame.object, interner_);
+      const ObjectMeta meta = decode_identity(frame.object);
       if (core_.watch_event(meta.resource_version, loop_.now())) {
         store_.remove(meta.key);
       } else {
@@ -257,7 +279,7 @@ void Reflector::take_frame(const WatchFrame& frame) {
       return;
     }
     case WatchFrame::Type::kBookmark: {
-      const ObjectMeta meta = decode_object_meta(frame.object, interner_);
+      const ObjectMeta meta = decode_identity(frame.object);
       if (core_.watch_bookmark(meta.resource_version, loop_.now())) return;
       throw VersionTooLarge(0, "",
                             "the server is behind what it told before: bookmark " + meta.resource_version + " after " +

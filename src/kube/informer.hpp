@@ -2,17 +2,20 @@
 // doubled. Contract of client-go's reflector and shared informer: list with resourceVersion "0" first, watch with
 // bookmarks, resume from the last seen version after a cut, 410 or an ERROR event of code 410 lists again, a watch that
 // stays silent past its timeout is dead. The bookkeeping is kube/reflector.hpp, a pure state machine, the objects are
-// in kube/store.hpp; this drives the one and feeds the other. An object that cannot be decoded is logged and counted,
-// and what the store has of it stays as it is.
+// in kube/store.hpp; this drives the one and feeds the other. An object that cannot be decoded is logged and counted
+// by its name, and what the store has of it stays as it is.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <source_location>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/async.hpp"
+#include "base/log.hpp"
 #include "kube/client.hpp"
 #include "kube/objects.hpp"
 #include "kube/reflector.hpp"
@@ -26,7 +29,7 @@ struct InformerOptions {
   std::string ns = {};  // empty: all namespaces
   Selectors selectors = {};
   std::size_t page = 500;
-  std::size_t max_object = std::size_t{4} << 20;  // bytes of one object's JSON
+  std::size_t max_object = std::size_t{16} << 20;  // bytes of one object's JSON
   ReflectorTimes times = {};
   std::uint64_t seed = 0;  // of jitter; 0: the system's randomness
 };
@@ -45,7 +48,7 @@ class Reflector final {
  public:
   using Decode = std::function<ObjectStore::Item(std::string_view text)>;
 
-  Reflector(Client& client, InformerOptions options, Decode decode, json::Interner& interner);
+  Reflector(Client& client, InformerOptions options, Decode decode);
   Reflector(const Reflector&) = delete;
   Reflector& operator=(const Reflector&) = delete;
   ~Reflector();  // after stop() has completed
@@ -69,19 +72,23 @@ class Reflector final {
   void take_line(std::string_view line);
   void take_frame(const WatchFrame& frame);
   void take_changed(std::string_view text);
-  void complain(const ObjectMeta& meta, const std::exception& error);
+  std::optional<ObjectStore::Item> read(std::string_view text);
+  void complain(std::string_view text, const std::exception& error);
+  void say_failed(log::Level level, std::string_view message, const std::string& why,
+                  std::source_location where = std::source_location::current());
+  void tell_failures();
   std::string target(const ReflectorCore::Request& request) const;
 
   Client& client_;
   Loop& loop_;
   const InformerOptions options_;
   const Decode decode_;
-  json::Interner& interner_;
   ReflectorCore core_;
   ObjectStore store_;
   InformerStats stats_;
   bool synced_ = false;
   TimePoint fresh_{};
+  std::uint32_t told_failures_ = 0;
   Bell bell_;
   Gate gate_;
   std::stop_source stop_;
@@ -100,14 +107,11 @@ class Informer final {
   using IndexFn = std::function<void(const T& object, std::vector<std::string>& values)>;
 
   Informer(Client& client, InformerOptions options, Decode decode, json::Interner& interner)
-      : reflector_(
-            client, std::move(options),
-            [decode, &interner](std::string_view text) {
-              Ptr object = decode(text, interner);
-              const ObjectMeta* meta = &object->meta;
-              return ObjectStore::Item{std::move(object), meta};
-            },
-            interner) {}
+      : reflector_(client, std::move(options), [decode, &interner](std::string_view text) {
+          Ptr object = decode(text, interner);
+          const ObjectMeta* meta = &object->meta;
+          return ObjectStore::Item{std::move(object), meta};
+        }) {}
   // After stop() has completed.
   ~Informer() = default;
 
@@ -130,7 +134,8 @@ class Informer final {
   Task<bool> wait_synced(std::stop_token stop, TimePoint deadline) {
     return reflector_.wait_synced(std::move(stop), deadline);
   }
-  // When the far side last spoke (event, bookmark, list): the age of what the store says.
+  // When the far side last said what could be taken (event, bookmark, list), at first the time of start(): the age of
+  // what the store says.
   TimePoint fresh_as_of() const noexcept { return reflector_.fresh_as_of(); }
   const InformerStats& stats() const noexcept { return reflector_.stats(); }
 

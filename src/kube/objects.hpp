@@ -161,7 +161,9 @@ std::shared_ptr<const Pod> decode_pod(std::string_view text, json::Interner& int
 std::shared_ptr<const Node> decode_node(std::string_view text, json::Interner& interner);
 std::shared_ptr<const Job> decode_job(std::string_view text, json::Interner& interner);
 std::shared_ptr<const DynamicObject> decode_dynamic(std::string_view text, json::Interner& interner);
-// The metadata alone, for when the rest cannot be read.
+// The metadata alone.
 ObjectMeta decode_object_meta(std::string_view text, json::Interner& interner);
+// Of the metadata only name, namespace, uid and resourceVersion: which object it is, however odd the rest may be.
+ObjectMeta decode_identity(std::string_view text);
 
 }  // namespace bascule::kube

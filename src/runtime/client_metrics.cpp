@@ -89,6 +89,18 @@ std::function<void(const kube::CallReport&)> client_metrics(Metrics& metrics, st
   };
 }
 
+std::function<void(const kube::CacheReport&)> cache_metrics(Metrics& metrics) {
+  using Key = std::pair<std::string, std::string>;
+  return [&metrics, sums = std::map<Key, std::uint32_t>()](const kube::CacheReport& report) mutable {
+    const Key key(report.resource, report.ns);
+    std::uint32_t& sum = sums[key];
+    sum += report.failures - report.before;
+    metrics.set("bascule_kubernetes_cache_failures",
+                "Lists and watches that failed in a row: what is known of these objects is as old as that",
+                {{"resource", key.first}, {"namespace", key.second}}, sum);
+  };
+}
+
 net::Handler counted_webhook(Metrics& metrics, const Clock& clock, const std::vector<std::string>& paths,
                              net::Handler handler) {
   const auto counted = std::make_shared<CountedWebhook>(clock, std::move(handler));

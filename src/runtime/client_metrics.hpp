@@ -15,6 +15,10 @@ namespace bascule::runtime {
 // API server's host and port. Outlived by `metrics`.
 std::function<void(const kube::CallReport&)> client_metrics(Metrics& metrics, std::string host);
 
+// For kube::ClientOptions::report_cache: bascule_kubernetes_cache_failures by resource and namespace, of all informers
+// together. Outlived by `metrics`.
+std::function<void(const kube::CacheReport&)> cache_metrics(Metrics& metrics);
+
 // A webhook's handler that also counts what is asked on `paths`: controller_runtime_webhook_requests_total,
 // _latency_seconds and _requests_in_flight. Outlived by `metrics` and `clock`.
 net::Handler counted_webhook(Metrics& metrics, const Clock& clock, const std::vector<std::string>& paths,

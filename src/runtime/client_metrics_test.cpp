@@ -29,6 +29,25 @@ TEST(ClientMetrics, CallsToTheApiServer) {
   EXPECT_THAT(text, Not(HasSubstr(get + R"("0.01")")));
 }
 
+TEST(ClientMetrics, CopiesThatAreNotKeptUpToDate) {
+  Metrics metrics;
+  const auto report = cache_metrics(metrics);
+  const auto says = [&](const std::string& line) {
+    EXPECT_THAT(metrics.text(), HasSubstr("bascule_kubernetes_cache_failures{" + line + "\n"));
+  };
+  report({"pods", "", 0, 0});
+  says(R"(namespace="",resource="pods"} 0)");
+  report({"pods", "", 3, 0});
+  report({"pods", "", 1, 0});  // another informer of pods
+  says(R"(namespace="",resource="pods"} 4)");
+  report({"pods", "", 0, 1});
+  report({"pods", "team", 7, 0});
+  says(R"(namespace="",resource="pods"} 3)");
+  says(R"(namespace="team",resource="pods"} 7)");
+  report({"pods", "", 0, 3});
+  says(R"(namespace="",resource="pods"} 0)");
+}
+
 struct CountedWebhookTest : ::testing::Test {
   static Task<net::ServerResponse> answer(ManualLoop& loop, const net::ServerRequest& request) {
     co_await sleep_for(loop, 50ms, {});
