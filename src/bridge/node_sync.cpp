@@ -9,6 +9,7 @@
 #include "base/time.hpp"
 #include "bridge/names.hpp"
 #include "bridge/node_condition.hpp"
+#include "bridge/pace.hpp"
 #include "runtime/controller.hpp"
 
 namespace bascule::bridge {
@@ -63,7 +64,7 @@ struct NodeSync::Impl {
         config(c),
         self(std::move(s)),
         controller(
-            loop, {.name = "node", .workers = workers},
+            loop, {.name = "node", .workers = workers, .pauses = {.longest = kLongestPause}},
             [this](std::string key, std::stop_token stop) { return reconcile(std::move(key), std::move(stop)); },
             p.metrics) {
     parts.nodes.on_change([this](const NodePtr& before, const NodePtr& after) {

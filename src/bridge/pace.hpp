@@ -9,6 +9,9 @@
 
 namespace bascule::bridge {
 
+// Of a unit, pod or node whose reconcile fails again and again: slurm-bridge's scheduler waits 10 s at most.
+inline constexpr Duration kLongestPause = std::chrono::seconds(30);
+
 struct Pace {
   TimePoint last{};
   std::uint32_t times = 0;  // with less than `quiet` between them

@@ -9,6 +9,7 @@
 #include "bridge/bridge_metrics.hpp"
 #include "bridge/claim_writer.hpp"
 #include "bridge/names.hpp"
+#include "bridge/pace.hpp"
 #include "bridge/pod_patch.hpp"
 #include "bridge/pod_plan.hpp"
 #include "bridge/record.hpp"
@@ -62,7 +63,7 @@ struct PodSync::Impl {
         self(std::move(s)),
         index(self, [this](const Uid& unit) { controller.add(unit.str()); }),
         controller(
-            loop, {.name = "pod", .workers = workers},
+            loop, {.name = "pod", .workers = workers, .pauses = {.longest = kLongestPause}},
             [this](std::string key, std::stop_token stop) { return reconcile(Uid(std::move(key)), std::move(stop)); },
             p.metrics) {
     parts.pods.on_change([this](const PodPtr& before, const PodPtr& after) { index.on_pod(before, after); });

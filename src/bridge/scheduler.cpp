@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.hpp"
+#include "bridge/pace.hpp"
 #include "bridge/scheduler_impl.hpp"
 #include "bridge/unit_jobs.hpp"
 
@@ -17,7 +18,8 @@ constexpr Duration kFailureIsTold = 10s;
 void Scheduler::Impl::connect() {
   index = std::make_unique<UnitIndex>(self, [this](const Uid& unit) { controller->add(unit.str()); });
   controller = std::make_unique<runtime::Controller>(
-      loop, runtime::ControllerOptions{.name = "scheduler", .workers = options.workers},
+      loop,
+      runtime::ControllerOptions{.name = "scheduler", .workers = options.workers, .pauses = {.longest = kLongestPause}},
       [this](std::string key, std::stop_token stop) { return reconcile(Uid(std::move(key)), std::move(stop)); },
       metrics);
   pods.on_change([this](const PodPtr& before, const PodPtr& after) {

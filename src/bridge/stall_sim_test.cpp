@@ -104,6 +104,24 @@ TEST(Stall, APodThatKubernetesRefusesToChangeSaysSoAndGivesItsJobBack) {
   }
 }
 
+// An outage leaves no long pauses behind.
+TEST(Stall, WhenKubernetesIsWellAgainAPodIsBoundSoon) {
+  for (const auto& [verb, resource] : {std::pair("patch", "pods"), std::pair("create", "pods/binding")}) {
+    World w(26, 1, 1h);
+    bool down = true;
+    w.api.set_faults([&](const testing::ApiCall& call) -> testing::ApiFault {
+      if (!down || !call.is(verb, resource)) return {};
+      return {.kind = testing::ApiFault::Kind::kStatus, .code = 500};
+    });
+    w.scheduler.start();
+    w.pod_sync.start();
+    add_pod(w, "p");
+    w.loop.advance(20min);
+    down = false;
+    EXPECT_TRUE(w.loop.run_until([&] { return w.pods_on_nodes().size() == 1; }, 31s)) << resource;
+  }
+}
+
 // Of a gang that runs already only that member waits, and keeps its place.
 TEST(Stall, AMemberThatIsNotBoundHoldsUpNoOther) {
   World w(25, 3, 1h);

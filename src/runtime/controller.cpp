@@ -20,7 +20,12 @@ constexpr std::size_t kBegunAtOnce = 64;
 // The queue decides; this runs what it gives, on the loop.
 struct Controller::Impl final : std::enable_shared_from_this<Controller::Impl> {
   Impl(Loop& l, ControllerOptions o, Reconcile r, Metrics* m)
-      : loop(l), options(std::move(o)), reconcile(std::move(r)), metrics(m, options.name, options.workers), gate(l) {
+      : loop(l),
+        options(std::move(o)),
+        reconcile(std::move(r)),
+        queue(options.pauses),
+        metrics(m, options.name, options.workers),
+        gate(l) {
     metrics.watch(queue, loop);
   }
   Impl(const Impl&) = delete;

@@ -12,6 +12,7 @@
 
 #include "base/async.hpp"
 #include "base/loop.hpp"
+#include "runtime/work_queue.hpp"
 
 namespace bascule::runtime {
 
@@ -23,13 +24,15 @@ struct ControllerOptions {
   std::string name;  // label of the metrics
   std::size_t workers = 16;
   Duration timeout = std::chrono::seconds(120);  // of one reconcile: its stop token is stopped then
+  // Of a key that fails again and again. What was away for long is asked again soon after it has come back.
+  WorkQueue::Pauses pauses = {.longest = std::chrono::seconds(60)};
 };
 
 class Metrics;
 
 class Controller final {
  public:
-  // Any exception out of `reconcile` is logged and tried again with back-off (5 ms doubling to 1000 s).
+  // Any exception out of `reconcile` is logged and tried again with the options' pauses, doubled each time.
   using Reconcile = std::function<Task<Result>(std::string key, std::stop_token stop)>;
 
   // `metrics` may be nullptr.

@@ -55,6 +55,24 @@ TEST_F(ControllerTest, AddedTwiceRunsOnce) {
   EXPECT_EQ(runs["a"], 1);
 }
 
+TEST_F(ControllerTest, PausesAreAsLongAsItsOwnerSays) {
+  int runs_of_one = 0;
+  Controller one(
+      loop, ControllerOptions{.name = "one", .pauses = {.longest = 30s}},
+      [&](const std::string&, const std::stop_token&) -> Task<Result> {
+        ++runs_of_one;
+        throw std::runtime_error("no");
+      },
+      nullptr);
+  one.start();
+  one.add("a");
+  loop.advance(20min);
+  const int before = runs_of_one;
+  loop.advance(30s);
+  EXPECT_EQ(runs_of_one, before + 1);
+  testing::run(loop, one.stop());
+}
+
 TEST_F(ControllerTest, AddedWhileItRunsRunsAgain) {
   make();
   takes = 1s;
