@@ -22,6 +22,7 @@ struct CertificateSpec {
 class Authority final {
  public:
   explicit Authority(const std::string& name);
+  Authority(const std::string& name, const Authority& above);  // an intermediate one
   ~Authority();
   const std::string& certificate() const { return certificate_; }
   KeyPair issue(const CertificateSpec& spec) const;

@@ -41,7 +41,7 @@ void extend(X509* certificate, X509* issuer, int nid, const std::string& value) 
   X509_EXTENSION_free(extension);
 }
 
-X509* make(const CertificateSpec& spec, EVP_PKEY* key, X509* issuer, EVP_PKEY* issuer_key) {
+X509* make(const CertificateSpec& spec, EVP_PKEY* key, X509* issuer, EVP_PKEY* issuer_key, bool authority) {
   X509* certificate = X509_new();
   X509_set_version(certificate, 2);
   std::uint32_t serial = 0;
@@ -53,7 +53,7 @@ X509* make(const CertificateSpec& spec, EVP_PKEY* key, X509* issuer, EVP_PKEY* i
   X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate), "CN", MBSTRING_UTF8,
                              reinterpret_cast<const unsigned char*>(spec.common_name.c_str()), -1, -1, 0);
   X509_set_issuer_name(certificate, X509_get_subject_name(issuer != nullptr ? issuer : certificate));
-  if (issuer == nullptr) extend(certificate, certificate, NID_basic_constraints, "critical,CA:TRUE");
+  if (authority) extend(certificate, certificate, NID_basic_constraints, "critical,CA:TRUE");
   if (!spec.alternative_names.empty()) extend(certificate, issuer, NID_subject_alt_name, spec.alternative_names);
   X509_sign(certificate, issuer_key, EVP_sha256());
   return certificate;
@@ -64,7 +64,14 @@ X509* make(const CertificateSpec& spec, EVP_PKEY* key, X509* issuer, EVP_PKEY* i
 Authority::Authority(const std::string& name) : parts_(std::make_unique<Parts>()) {
   parts_->key = EVP_EC_gen("P-256");
   parts_->certificate =
-      make({.common_name = name, .valid_from_days = -10, .valid_to_days = 10}, parts_->key, nullptr, parts_->key);
+      make({.common_name = name, .valid_from_days = -10, .valid_to_days = 10}, parts_->key, nullptr, parts_->key, true);
+  certificate_ = pem_of(parts_->certificate);
+}
+
+Authority::Authority(const std::string& name, const Authority& above) : parts_(std::make_unique<Parts>()) {
+  parts_->key = EVP_EC_gen("P-256");
+  parts_->certificate = make({.common_name = name, .valid_from_days = -10, .valid_to_days = 10}, parts_->key,
+                             above.parts_->certificate, above.parts_->key, true);
   certificate_ = pem_of(parts_->certificate);
 }
 
@@ -75,7 +82,7 @@ Authority::~Authority() {
 
 KeyPair Authority::issue(const CertificateSpec& spec) const {
   EVP_PKEY* key = EVP_EC_gen("P-256");
-  X509* certificate = make(spec, key, parts_->certificate, parts_->key);
+  X509* certificate = make(spec, key, parts_->certificate, parts_->key, false);
   KeyPair pair;
   pair.certificate = pem_of(certificate);
   pair.key = pem_of([key](BIO* bio) { PEM_write_bio_PrivateKey(bio, key, nullptr, nullptr, 0, nullptr, nullptr); });

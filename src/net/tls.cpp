@@ -70,6 +70,8 @@ void use_ca(SSL_CTX* context, const std::string& pem, bool server) {
   if (count == 0) unusable("the CA bundle has no certificate");
   if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) unusable("the CA bundle is broken");
   ERR_clear_error();
+  // As in Go: what is named is trusted, be it a root, an intermediate authority or the very certificate.
+  if (X509_STORE_set_flags(store, X509_V_FLAG_PARTIAL_CHAIN) != 1) unusable("the CA bundle");
 }
 
 void use_certificate(SSL_CTX* context, const std::string& certificate_pem, const std::string& key_pem) {

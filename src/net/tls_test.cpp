@@ -169,6 +169,25 @@ TEST_F(TlsTest, SaysWhatIsWrongWithAPem) {
   EXPECT_THROW(make_client(loop, {.url = url(1), .tls = {.ca = {.file = "/no/such/file"}}}), std::invalid_argument);
 }
 
+// As Go does: what the CA bundle holds is trusted, whoever signed it.
+TEST_F(TlsTest, TrustsWhatTheBundleHoldsBeItNoRoot) {
+  const Authority root("root");
+  const Authority middle("middle", root);
+  const CertificateSpec spec{.common_name = "s", .alternative_names = "IP:127.0.0.1"};
+  const KeyPair pair = middle.issue(spec);
+  const auto server =
+      start({.certificate = {.text = pair.certificate + middle.certificate()}, .key = {.text = pair.key}});
+  const auto failure = [&](const std::string& ca) {
+    return call(*client(server->port(), {.ca = {.text = ca}}), get("/")).failure();
+  };
+  EXPECT_EQ(failure(root.certificate()), "none");
+  EXPECT_EQ(failure(middle.certificate()), "none");
+  EXPECT_EQ(failure(pair.certificate), "none");
+  EXPECT_EQ(failure(middle.issue(spec).certificate), "unreachable") << "another of the same name";
+  EXPECT_EQ(failure(Authority("middle").certificate()), "unreachable");
+  drain(*server);
+}
+
 // --- rotation --------------------------------------------------------------------------------------------------------
 
 struct Folder {
