@@ -71,11 +71,16 @@ auto read(const CallName& name, const Answer& answer, Decode decode) {
   throw_foreign(name, answer.status, answer.body, fmt::format("with an answer that makes no sense ({})", what));
 }
 
+// Did Slurm itself complain? A gateway may answer in JSON too.
+bool has_words(const Envelope& envelope) noexcept {
+  return !envelope.errors.empty() || !envelope.warnings.empty() || !envelope.status.empty();
+}
+
 // Throws for every answer that is not 2xx.
 void require_good(const CallName& name, const Answer& answer) {
   if (answer.status >= 200 && answer.status < 300) return;
   const std::optional<Envelope> envelope = envelope_of(answer.body);
-  if (!envelope) throw_foreign(name, answer.status, answer.body, "without Slurm's words");
+  if (!envelope || !has_words(*envelope)) throw_foreign(name, answer.status, answer.body, "without Slurm's words");
   throw_complaint(name, answer.status, envelope->errors, envelope->warnings);
 }
 
@@ -293,6 +298,7 @@ Task<JobId> Client::submit_external(JobDescription job, std::stop_token stop) {
   if (answer.status < 300 && envelope.errors.empty() && envelope.warnings.empty()) {
     throw Unreachable(answer.status, 0, ask.name.doing + ": the answer has neither a job id nor a reason", false);
   }
+  if (!has_words(envelope)) throw_foreign(ask.name, answer.status, answer.body, "without Slurm's words");
   throw_complaint(ask.name, answer.status, envelope.errors, envelope.warnings);
 }
 

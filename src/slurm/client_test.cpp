@@ -1,5 +1,6 @@
 #include "slurm/client.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "slurm/test_support.hpp"
@@ -199,6 +200,42 @@ TEST(SlurmClient, ALostAnswerOfASubmitIsUnknownNotRefused) {
     return fault;
   };
   EXPECT_TRUE(thrown<Unreachable>([&] { world.run(world.client->submit_external(small_job())); }).surely_not_done);
+}
+
+// A gateway between may speak JSON too: that says nothing of what was done.
+TEST(SlurmClient, AnErrorWithoutSlurmsWordsProvesNothing) {
+  World world;
+  world.run(world.client->versions());
+  net::ServerResponse gateway;
+  const net::Handler behind = world.fake.handler();
+  const auto transport = net::make_loopback(
+      world.loop, [&](const net::ServerRequest& request, std::stop_token stop) -> Task<net::ServerResponse> {
+        if (request.method == "GET") return behind(request, std::move(stop));
+        return [](net::ServerResponse answer) -> Task<net::ServerResponse> { co_return answer; }(gateway);
+      });
+  ClientOptions options;
+  options.token = fixed_token("token");
+  Client client(world.loop, *transport, options);
+  JobDescription change;
+  change.comment = "x";
+  for (const char* body : {R"({"message":"x"})", R"({"errors":[],"warnings":[]})", "{}"}) {
+    for (const int status : {408, 500, 502}) {
+      gateway = {.status = status, .body = body};
+      SCOPED_TRACE(fmt::format("{} {}", status, body));
+      EXPECT_FALSE(thrown<Unreachable>([&] { world.run(client.submit_external(small_job())); }).surely_not_done);
+      EXPECT_FALSE(thrown<Unreachable>([&] { world.run(client.update_job(JobId{1}, change)); }).surely_not_done);
+      EXPECT_FALSE(thrown<Unreachable>([&] { world.run(client.cancel_job(JobId{1})); }).surely_not_done);
+    }
+    gateway = {.status = 429, .body = body};
+    thrown<Busy>([&] { world.run(client.submit_external(small_job())); });
+    gateway = {.status = 404, .body = body};
+    thrown<Malformed>([&] { world.run(client.submit_external(small_job())); });
+  }
+  gateway = {.status = 500,
+             .body = R"({"errors":[{"description":"no","error_number":2000,"error":"Invalid partition"}]})"};
+  EXPECT_EQ(thrown<Refused>([&] { world.run(client.submit_external(small_job())); }).number(), 2000);
+  gateway = {.status = 500, .body = R"({"errors":[],"warnings":[{"description":"Field tasks is no number"}]})"};
+  thrown<Refused>([&] { world.run(client.submit_external(small_job())); });
 }
 
 TEST(SlurmClient, ControllerDownIsUnreachableOnEveryPath) {

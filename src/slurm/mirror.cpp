@@ -99,9 +99,10 @@ struct ClusterMirror::Impl {
 
   Task<> run() {
     while (!stop.stop_requested()) {
-      core.set_clock(loop.now(), loop.wall());
-      for (Ask& ask : core.next(loop.now())) spawn(gate, perform(std::move(ask)));
-      (void)co_await bell.wait(stop.get_token(), core.wake(loop.now()));
+      const TimePoint now = loop.now();
+      core.set_clock(now, loop.wall());
+      for (Ask& ask : core.next(now)) spawn(gate, perform(std::move(ask)));
+      (void)co_await bell.wait(stop.get_token(), core.wake(now));
     }
   }
 };

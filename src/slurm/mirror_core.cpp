@@ -94,11 +94,14 @@ TimePoint MirrorCore::nodes_due() const {
   return std::min(regular, wanted);
 }
 
+bool MirrorCore::asking() const noexcept {
+  return states_asked_ || jobs_asked_ || nodes_asked_ || !asked_jobs_.empty() || !asked_nodes_.empty();
+}
+
 std::vector<MirrorCore::Ask> MirrorCore::questions(TimePoint now) {
   std::vector<Ask> asks;
   if (failing_) {
-    const bool busy = states_asked_ || jobs_asked_ || nodes_asked_ || !asked_jobs_.empty() || !asked_nodes_.empty();
-    if (busy || now < retry_at_) return asks;
+    if (asking() || now < retry_at_) return asks;
     states_asked_ = true;
     asks.push_back(make(Kind::kStates, now));
     return asks;
@@ -143,8 +146,9 @@ std::vector<MirrorCore::Ask> MirrorCore::next(TimePoint now) {
   return asks;
 }
 
+// The answer to an open question wakes by itself.
 TimePoint MirrorCore::wake(TimePoint now) const {
-  if (failing_) return retry_at_ > now ? retry_at_ : TimePoint::max();
+  if (failing_) return asking() && retry_at_ <= now ? TimePoint::max() : retry_at_;
   TimePoint when = TimePoint::max();
   if (!jobs_asked_) when = std::min(when, full_due());
   if (!states_asked_ && synced_) when = std::min(when, next_look_);

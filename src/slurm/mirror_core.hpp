@@ -106,6 +106,7 @@ class MirrorCore final {
   void start_is_due(TimePoint now);
   TimePoint full_due() const;
   TimePoint nodes_due() const;
+  bool asking() const noexcept;
   std::vector<Ask> questions(TimePoint now);
   // Is its answer evidence of absence? Not while an older question is open: slurmctld may be about to pause.
   bool counts(const Ask& ask) const noexcept;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "slurm/mirror_core.hpp"
 #include "slurm/test_support.hpp"
 
 namespace bascule::slurm {
@@ -294,6 +295,23 @@ TEST_F(MirrorTest, AClockThatIsSetBackHidesNothingForLong) {
   EXPECT_TRUE(wait([&] { return mirror->node("x1")->states.has(NodeFlag::kDrain); }, 6min));
   EXPECT_TRUE(wait([&] { return mirror->job(id)->admin_comment == "new"; }, 6min));
   EXPECT_TRUE(mirror->reachable());
+}
+
+// Time passes between a look for questions and the setting of the alarm.
+TEST(MirrorCore, SleepsWithoutAnAlarmOnlyWhileAQuestionIsOpen) {
+  TimePoint now{1h};
+  MirrorCore core({}, now);
+  const auto asks = core.next(now);
+  ASSERT_FALSE(asks.empty());
+  for (const auto& ask : asks) core.failed(ask, now, "no answer");
+  const TimePoint retry = core.wake(now);
+  ASSERT_GT(retry, now);
+  ASSERT_LT(retry, TimePoint::max());
+  EXPECT_TRUE(core.next(retry - 1ns).empty());
+  EXPECT_LE(core.wake(retry), retry);
+  EXPECT_LE(core.wake(retry + 1s), retry + 1s);
+  ASSERT_EQ(core.next(retry).size(), 1u);
+  EXPECT_EQ(core.wake(retry), TimePoint::max()) << "its answer wakes";
 }
 
 TEST_F(MirrorTest, NextFullIsAskedForAfterTheCall) {
