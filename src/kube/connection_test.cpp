@@ -28,6 +28,9 @@ TEST(Program, runs_to_its_end_or_to_a_limit) {
   EXPECT_EQ(sh("kill -9 $$").fault, "ended by signal 9");
   EXPECT_EQ(sh("sleep 60", {.timeout = 50ms}).fault, "did not end in time");
   EXPECT_EQ(sh("yes", {.output = 10000}).fault, "printed too much");
+  // It closes what is read of it and lives on.
+  EXPECT_EQ(sh("exec >&- 2>&-; sleep 1000", {.timeout = 50ms}).fault, "did not end in time");
+  EXPECT_EQ(sh("echo out; exec >&- 2>&-; sleep 0.05; exit 3").exit_code, 3);
   result = run_program("no-such-program-here", {}, {});
   EXPECT_TRUE(result.not_found);
   EXPECT_EQ(result.exit_code, -1);

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "base/time.hpp"
 #include "json/value.hpp"
@@ -22,6 +23,8 @@ namespace bascule::kube {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
+
+constexpr const char* kTooLong = "did not end in time";
 
 class Descriptor final {
  public:
@@ -103,13 +106,12 @@ int spawn_program(const std::string& command, const std::vector<std::string>& ar
 }
 
 // Reads both streams to their end. Empty, or which limit was met.
-std::string read_both(Pipe& out, Pipe& err, ProgramResult& result, const ProgramLimits& limits) {
-  const auto deadline = SteadyClock::now() + limits.timeout;
+std::string read_both(Pipe& out, Pipe& err, ProgramResult& result, SteadyClock::time_point deadline, std::size_t most) {
   pollfd polls[2] = {{out.read.get(), POLLIN, 0}, {err.read.get(), POLLIN, 0}};
   std::string* const texts[2] = {&result.out, &result.err};
   while (polls[0].fd >= 0 || polls[1].fd >= 0) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SteadyClock::now()).count();
-    if (left <= 0) return "did not end in time";
+    if (left <= 0) return kTooLong;
     if (::poll(polls, 2, static_cast<int>(left)) < 0 && errno != EINTR) return "cannot be read";
     for (int i = 0; i < 2; ++i) {
       if (polls[i].fd < 0 || polls[i].revents == 0) continue;
@@ -121,10 +123,29 @@ std::string read_both(Pipe& out, Pipe& err, ProgramResult& result, const Program
         continue;
       }
       texts[i]->append(buffer, static_cast<std::size_t>(n));
-      if (texts[i]->size() > limits.output) return "printed too much";
+      if (texts[i]->size() > most) return "printed too much";
     }
   }
   return {};
+}
+
+// False: it still runs at `deadline`, though it has nothing more to say.
+bool ends_by(SteadyClock::time_point deadline, pid_t pid, int& status) {
+  constexpr auto kLongestPause = std::chrono::milliseconds(50);
+  for (auto pause = std::chrono::milliseconds(1);; pause = std::min(pause * 2, kLongestPause)) {
+    const pid_t ended = ::waitpid(pid, &status, WNOHANG);
+    if (ended > 0 || (ended < 0 && errno != EINTR)) return true;
+    if (SteadyClock::now() >= deadline) return false;
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+// With whatever it left behind.
+void end_now(pid_t pid) {
+  ::kill(-pid, SIGKILL);
+  ::kill(pid, SIGKILL);
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
 }
 
 }  // namespace
@@ -146,13 +167,14 @@ ProgramResult run_program(const std::string& command, const std::vector<std::str
     result.not_found = error == ENOENT;
     return result;
   }
-  result.fault = read_both(out, err, result, limits);
-  // Whatever it left behind goes too.
-  if (!result.fault.empty()) ::kill(-pid, SIGKILL);
+  const auto deadline = SteadyClock::now() + limits.timeout;
+  result.fault = read_both(out, err, result, deadline, limits.output);
   int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  if (result.fault.empty() && !ends_by(deadline, pid, status)) result.fault = kTooLong;
+  if (!result.fault.empty()) {
+    end_now(pid);
+    return result;
   }
-  if (!result.fault.empty()) return result;
   if (WIFEXITED(status)) {
     result.exit_code = WEXITSTATUS(status);
   } else {
