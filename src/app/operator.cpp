@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "kube/admission_http.hpp"
 #include "net/client.hpp"
+#include "net/proxy.hpp"
 #include "operator/builders/ssh_keys.hpp"
 #include "operator/config/ssh_conf.hpp"
 #include "operator/reconcile/operator.hpp"
@@ -85,6 +86,7 @@ op::reconcile::OperatorOptions options_of(const OperatorFlags& flags, Process& p
   options.connect = [&process](const std::string& url) {
     net::ClientOptions http;
     http.url = net::parse_url(url);
+    net::use_proxy_of_environment(http);
     // slurmrestd serves a request a thread, and has four by default.
     http.max_connections = 8;
     return net::make_client(process.loop(), std::move(http));

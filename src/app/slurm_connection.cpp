@@ -1,6 +1,7 @@
 #include "app/slurm_connection.hpp"
 
 #include "net/client.hpp"
+#include "net/proxy.hpp"
 
 namespace bascule::app {
 
@@ -9,6 +10,7 @@ SlurmConnection::SlurmConnection(net::IoLoop& loop, const std::string& url, cons
   net::ClientOptions http;
   try {
     http.url = net::parse_url(url);
+    net::use_proxy_of_environment(http);
   } catch (const std::invalid_argument& error) {
     throw UsageError(name + ": " + error.what());
   }

@@ -9,6 +9,7 @@
 
 #include "base/file.hpp"
 #include "kube/kubeconfig.hpp"
+#include "net/proxy.hpp"
 
 namespace bascule::kube {
 
@@ -52,9 +53,7 @@ bool in_pod() {
   return !environment("KUBERNETES_SERVICE_HOST").empty() && readable(std::string(kAccount) + "token");
 }
 
-}  // namespace
-
-Config load_config(const ConfigChoice& choice) {
+Config choose_config(const ConfigChoice& choice) {
   if (!choice.path.empty()) {
     return build_config({{fs::absolute(choice.path).string(), read_config(choice.path)}}, choice.context, readable);
   }
@@ -71,6 +70,18 @@ Config load_config(const ConfigChoice& choice) {
       fmt::format("no cluster is configured: not in a pod, KUBECONFIG is not set and {} does not exist; name a file "
                   "with --kubeconfig",
                   path));
+}
+
+}  // namespace
+
+Config load_config(const ConfigChoice& choice) {
+  Config config = choose_config(choice);
+  try {
+    net::use_proxy_of_environment(config.http);
+  } catch (const std::invalid_argument& error) {
+    throw ConfigError(error.what());
+  }
+  return config;
 }
 
 Config in_cluster_config() {

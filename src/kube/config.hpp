@@ -40,7 +40,8 @@ struct ConfigChoice {
       path;  // --kubeconfig; empty: KUBECONFIG (a path list), else in-cluster when in a pod, else ~/.kube/config
   std::string context;  // empty: current-context
 };
-// Throws ConfigError. Reads the environment and files; not to be called while other threads change the environment.
+// Throws ConfigError. Without proxy-url the environment says which proxy to take (net/proxy.hpp). Reads the environment
+// and files; not to be called while other threads change the environment.
 Config load_config(const ConfigChoice& choice);
 Config in_cluster_config();  // throws ConfigError outside a pod
 
