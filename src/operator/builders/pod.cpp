@@ -65,8 +65,8 @@ json::Object http_probe(std::string_view path, std::string_view port) {
 json::Object tcp_probe(std::string_view port) {
   return {{"tcpSocket", json::Object{{"port", port}}}};
 }
-json::Object patient(json::Object probe) {
-  probe["failureThreshold"] = 6;
+json::Object patient(json::Object probe, int failures) {
+  probe["failureThreshold"] = failures;
   probe["periodSeconds"] = 10;
   return probe;
 }

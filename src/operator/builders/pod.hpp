@@ -46,8 +46,8 @@ class Projection final {
 // By the daemon's own HTTP endpoints, or by a connection; port by name.
 json::Object http_probe(std::string_view path, std::string_view port);
 json::Object tcp_probe(std::string_view port);
-// Six failures, ten seconds apart: for start-up and liveness.
-json::Object patient(json::Object probe);
+// So many failures, ten seconds apart: for start-up and liveness.
+json::Object patient(json::Object probe, int failures = 6);
 
 json::Array container_port(std::string_view name, std::int64_t port);
 

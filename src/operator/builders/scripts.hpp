@@ -48,29 +48,44 @@ ls -l "$to"
 
 // Bash, run by tini. Makes slurmctld read its configuration again when a file in /etc/slurm has changed. A refusal is
 // retried after 2 s, doubling to 60 s; a change meanwhile is taken at once. `bascule explain` reads what it says.
+// What slurmctld runs is known only of a reconfigure that it took: at start, and after a try that failed (its answer
+// may have been lost), the digest that slurmctld says is compared with the file's. A change seen here is always told:
+// with a standby each pod has a sidecar, and the digest is that of the slurmctld that serves.
 inline constexpr std::string_view kReconfigure = R"sh(set -euo pipefail
 dir=/etc/slurm
 say() { printf '%s %s\n' "$(date -u +%FT%TZ)" "$*"; }
 state() {
   find "$dir" \( -type f -o -type l \) -not -path '*/..*' -print0 | sort -z | xargs -0r sha256sum | sha256sum
 }
-# A link may lead nowhere for a moment, while kubelet swaps the files.
-until known="$(state)"; do sleep 1; done
-refused=""
+runs_it() { # CONFIG: what slurmctld says it runs
+  digest="$(sed -n 's/.*\(config_digest=[0-9a-f]*\).*/\1/p' "$dir/slurm.conf" | tail -n 1)"
+  [ -n "$digest" ] && grep -q "^SlurmctldParameters .*$digest" <<<"$1"
+}
+known=""
+tried=""
 due=0
 pause=2
 say "watching $dir"
 while true; do
+  # A link may lead nowhere for a moment, while kubelet swaps the files.
   now="$(state)" || { sleep 1; continue; }
-  if [ "$now" != "$known" ] && { [ "$now" != "$refused" ] || [ "$SECONDS" -ge "$due" ]; }; then
-    [ "$now" = "$refused" ] || pause=2
+  if [ "$now" != "$known" ] && { [ "$now" != "$tried" ] || [ "$SECONDS" -ge "$due" ]; }; then
+    if [ -z "$known" ]; then
+      running="$(scontrol show config 2>/dev/null)" || { sleep 2; continue; }
+    fi
+    [ "$now" = "$tried" ] || pause=2
+    tried="$now"
+    if [ -z "$known" ] && runs_it "$running"; then
+      known="$now"
+      say "slurmctld took the new configuration"
+      continue
+    fi
     say "$dir has changed, reconfiguring"
     if scontrol reconfigure; then
       known="$now"
-      refused=""
       say "slurmctld took the new configuration"
     else
-      refused="$now"
+      known=""
       due=$((SECONDS + pause))
       say "slurmctld did not take the new configuration, next try in $pause s"
       pause=$((pause < 30 ? pause * 2 : 60))

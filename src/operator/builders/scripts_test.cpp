@@ -16,30 +16,97 @@ std::string folder() {
   return ::mkdtemp(path.data()) ? path : std::string();
 }
 
+// The reconfigure sidecar over a folder of its own. `scontrol show config` says the digest in the file `running`,
+// `scontrol reconfigure` does what `reconfigure` says and is counted; so many looks, 2 s apart, `at_look` before each.
+class Sidecar final {
+ public:
+  Sidecar() : dir_(folder()) { std::filesystem::create_directory(dir_ + "/slurm"); }
+  ~Sidecar() { std::filesystem::remove_all(dir_); }
+
+  void file(const std::string& digest) { write("slurm/slurm.conf", "SlurmctldParameters=x,config_digest=" + digest); }
+  void running(const std::string& digest) { write("running", digest); }
+  std::string running() const { return read("running"); }
+  // Takes what is in the file.
+  static constexpr const char* kTake = "sed 's/.*config_digest=//' slurm/slurm.conf > running";
+
+  int tries(const std::string& reconfigure, const std::string& at_look, int looks) {
+    std::string script(scripts::kReconfigure);
+    const std::string at = "dir=/etc/slurm";
+    script.replace(script.find(at), at.size(), "dir=" + dir_ + "/slurm");
+    std::filesystem::remove(dir_ + "/tries");
+    write("run", "cd " + dir_ +
+                     "\nlooks=0\nconf() { echo \"SlurmctldParameters=x,config_digest=$1\" > slurm/slurm.conf; }\n" +
+                     "sleep() { SECONDS=$((SECONDS + $1)); looks=$((looks + 1)); " + at_look + "\n[ $looks -lt " +
+                     std::to_string(looks) + " ] || exit 0; }\n" +
+                     "scontrol() {\n  case $1 in\n    show) [ -s running ] && echo \"SlurmctldParameters     = "
+                     "x,config_digest=$(cat running)\" ;;\n    *) echo x >> tries; " +
+                     reconfigure + " ;;\n  esac\n}\n" + script);
+    EXPECT_EQ(std::system(("bash " + dir_ + "/run > " + dir_ + "/out 2>&1").c_str()), 0) << read("out");
+    std::ifstream file(dir_ + "/tries");
+    int tries = 0;
+    for (std::string line; std::getline(file, line);) ++tries;
+    return tries;
+  }
+  std::string said() const { return read("out"); }
+
+ private:
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(dir_ + "/" + name) << text << '\n';
+  }
+  std::string read(const std::string& name) const {
+    std::ifstream file(dir_ + "/" + name);
+    std::string text{std::istreambuf_iterator<char>(file), {}};
+    while (text.ends_with('\n')) text.pop_back();
+    return text;
+  }
+  std::string dir_;
+};
+
+constexpr const char* kRefuse = "return 1";
+
 // A31: slurmctld refuses for 40 looks, 80 s of the script's time. Every look would be a try without the pauses.
 TEST(ScriptsTest, A31_ARefusedConfigurationIsTriedEverMoreSeldom) {
-  const std::string dir = folder();
-  ASSERT_FALSE(dir.empty());
-  std::filesystem::create_directory(dir + "/slurm");
-  std::ofstream(dir + "/slurm/slurm.conf") << "A=1\n";
-  std::string script(scripts::kReconfigure);
-  const std::string at = "dir=/etc/slurm";
-  ASSERT_NE(script.find(at), std::string::npos);
-  script.replace(script.find(at), at.size(), "dir=" + dir + "/slurm");
-  std::ofstream(dir + "/run") << "looks=0\n"
-                                 "sleep() { SECONDS=$((SECONDS + $1)); looks=$((looks + 1)); echo A=2 > "
-                              << dir
-                              << "/slurm/slurm.conf; [ $looks -lt 40 ] || exit 0; }\n"
-                                 "scontrol() { echo x >> "
-                              << dir << "/tries; return 1; }\n"
-                              << script;
-  ASSERT_EQ(std::system(("bash " + dir + "/run > " + dir + "/out 2>&1").c_str()), 0);
-  std::ifstream file(dir + "/tries");
-  int tries = 0;
-  for (std::string line; std::getline(file, line);) ++tries;
+  Sidecar sidecar;
+  sidecar.file("a");
+  sidecar.running("a");
+  const int tries = sidecar.tries(kRefuse, "conf b", 40);
   EXPECT_GE(tries, 2);
   EXPECT_LE(tries, 20) << "2, 4, 8, 16 and 32 s lie between them";
-  std::filesystem::remove_all(dir);
+}
+
+TEST(ScriptsTest, A31_AConfigurationThatWasRefusedBeforeTheSidecarStartedIsTriedAgain) {
+  Sidecar sidecar;
+  sidecar.file("b");
+  sidecar.running("a");
+  EXPECT_EQ(sidecar.tries(Sidecar::kTake, ":", 5), 1);
+  EXPECT_EQ(sidecar.running(), "b");
+}
+
+TEST(ScriptsTest, A31_NothingIsDoneAtStartWhereSlurmctldRunsWhatIsThere) {
+  Sidecar sidecar;
+  sidecar.file("a");
+  EXPECT_EQ(sidecar.tries(kRefuse, "[ $looks -lt 3 ] || echo a > running", 6), 0)
+      << "slurmctld answers at the third look";
+  EXPECT_NE(sidecar.said().find("slurmctld took the new configuration"), std::string::npos) << "`explain` waits for it";
+}
+
+// b is taken, but the answer is lost; then the file is a again.
+TEST(ScriptsTest, A31_WhatWasTakenAlthoughTheAnswerWasLostIsTakenBack) {
+  Sidecar sidecar;
+  sidecar.file("a");
+  sidecar.running("a");
+  const std::string lost = std::string(Sidecar::kTake) + "; [ \"$(cat running)\" = a ]";
+  sidecar.tries(lost, "case $looks in 2) conf b ;; 3) conf a ;; esac", 8);
+  EXPECT_EQ(sidecar.running(), "a");
+}
+
+// Of two sidecars the other one may have told slurmctld before this pod had the files: its own slurmctld, a standby,
+// would stay with the old ones.
+TEST(ScriptsTest, A31_AChangeIsToldAlsoWhereTheServingSlurmctldHasItAlready) {
+  Sidecar sidecar;
+  sidecar.file("a");
+  sidecar.running("a");
+  EXPECT_EQ(sidecar.tries(Sidecar::kTake, "[ $looks -ne 2 ] || { conf b; echo b > running; }", 6), 1);
 }
 
 }  // namespace

@@ -20,6 +20,9 @@ namespace {
 
 constexpr names::App kApp = names::kSlurmd;
 constexpr std::int64_t kFileMode = 0600;
+// With the container its jobs end. A slurmd that is started again finds them, until Slurm itself gives the node up
+// after SlurmdTimeout, 300 s by default: six minutes.
+constexpr int kLivenessFailures = 36;
 
 // A limit of the slurmd container, else of the pod; nullopt: none, or zero. A quantity may be written as a number.
 std::optional<Quantity> limit(const NodeSet& set, std::string_view resource) {
@@ -67,7 +70,7 @@ json::Value slurmd(const WorkerInput& input) {
           {"env", worker_environment(set)},
           {"ports", std::move(ports)},
           {"startupProbe", patient(http_probe("/livez", kApp.name))},
-          {"livenessProbe", patient(http_probe("/livez", kApp.name))},
+          {"livenessProbe", patient(http_probe("/livez", kApp.name), kLivenessFailures)},
           {"readinessProbe", http_probe("/readyz", kApp.name)},
           {"lifecycle",
            json::Object{
