@@ -55,16 +55,26 @@ class SlurmCluster:
 
     def kill_operator(self, name=None):
         """SIGKILL to the process in the operator's pod (of that name); kubelet starts it again."""
-        uids = [p.metadata.uid for p in self.operators() if name in (None, p.metadata.name)]
-        killed = 0
+        return self.signal([p for p in self.operators() if name in (None, p.metadata.name)], ("bascule",), signal.SIGKILL)
+
+    @staticmethod
+    def signal(pods, names, number):
+        """To the processes of these names in these pods; to how many."""
+        uids, sent = [p.metadata.uid for p in pods], 0
         for process in pathlib.Path("/proc").glob("[0-9]*"):
             try:
-                if (process / "comm").read_text().strip() == "bascule" and any(u in (process / "cgroup").read_text() for u in uids):
-                    os.kill(int(process.name), signal.SIGKILL)
-                    killed += 1
+                if (process / "comm").read_text().strip() in names and any(u in (process / "cgroup").read_text() for u in uids):
+                    os.kill(int(process.name), number)
+                    sent += 1
             except (FileNotFoundError, ProcessLookupError):
                 pass
-        return killed
+        return sent
+
+    def log(self, pod, container):
+        return self.kube.core.read_namespaced_pod_log(pod, NS, container=container, _preload_content=False).data.decode(errors="replace")
+
+    def on_worker(self, pod, script):
+        return run(DEVCLUSTER, "run", "kubectl", "-n", NS, "exec", pod, "-c", "slurmd", "--", "sh", "-c", script)
 
     def sbatch(self, script, *options):
         return int(self.on_login("sbatch", "--parsable", "-t", "5", "-o", "/tmp/%j.out", *options, "--wrap", script).split(";")[0])
@@ -302,6 +312,34 @@ def test_a_horizontal_pod_autoscaler_follows_the_jobs(hpc, tmp_path):
             assert hpc.state(jobs[3]) == "RUNNING" and hpc.jobs()[jobs[3]]["restart_cnt"] == 0
         finally:
             kubectl("delete", autoscaler)
+
+
+def test_a_slurmd_that_crashes_or_refuses_a_configuration_costs_no_job(hpc):
+    """SIGSEGV to slurmd; then a plugin of its configuration is missing. The container and its job go on."""
+    job = hpc.sbatch("sleep 250", "-p", "cpu", "-N1", "--exclusive")
+    eventually(lambda: hpc.state(job) == "RUNNING", "the job runs", every=0.5)
+    node = hpc.jobs()[job]["nodes"]
+    worker, plugin = f"slurm-worker-{node}", "/usr/lib/*/slurm*/proctrack_linuxproc.so"
+
+    def goes_on():
+        assert hpc.state(job) == "RUNNING" and hpc.jobs()[job]["restart_cnt"] == 0
+        pod = hpc.workers()[worker]
+        assert {c.restart_count for c in pod.status.container_statuses} == {0}, f"{worker} was started again"
+        assert node in hpc.serving(), f"{node}: {hpc.nodes()[node]['state']}"
+        return True
+
+    def reconfigured(word):
+        hpc.on_login("scontrol", "reconfigure")
+        eventually(lambda: word in hpc.log(worker, "slurmd"), f"slurmd says: {word}", every=0.5)
+        eventually(goes_on, "the job goes on", every=0.5)
+
+    assert hpc.signal([hpc.workers()[worker]], ("slurmd", "slurmd-wlm"), signal.SIGSEGV) == 1
+    eventually(lambda: hpc.log(worker, "slurmd").count("slurmd started on") >= 2, "slurmd is started again", every=0.5)
+    eventually(goes_on, "the job goes on", every=0.5)
+    hpc.on_worker(worker, f"for p in {plugin}; do mv $p $p.away; done")
+    reconfigured("Resuming operation, reconfigure failed.")
+    hpc.on_worker(worker, f"for p in {plugin}.away; do mv $p ${{p%.away}}; done")
+    reconfigured("Relinquishing control to new slurmd process")
 
 
 def test_a_killed_worker_comes_back(hpc):
