@@ -190,7 +190,7 @@ TEST_F(ExplainTest, AGangThatRunsGoesOnWithoutItsGroup) {
   EXPECT_EQ(g.verdict, "1 pod is on nodes, held by Slurm job 17.");
   EXPECT_EQ(g.next,
             "They run; they are deleted if their Slurm job ends first. The pod's group, PodGroup ml/ring of "
-            "scheduling.x-k8s.io/v1alpha1, does not exist: no other pod of it starts.");
+            "scheduling.x-k8s.io/v1alpha1, does not exist; no other pod of it starts meanwhile.");
   group(1);
   forbid("get", "podgroups", {"scheduling.x-k8s.io"});
   g = explain_groups(GroupObject::kPodGroup, "ring").at(0);

@@ -130,8 +130,9 @@ TEST_F(SimulateTest, AClaimThatIsNotThereIsWaitedFor) {
 std::string pod_with_devices(int count) {
   return fmt::format(
       R"({{"apiVersion":"v1","kind":"Pod","metadata":{{"namespace":"ml","name":"a","uid":"u-a"}},
-      "spec":{{"schedulerName":"slurm-bridge-scheduler","containers":[{{"name":"m","resources":{{"limits":
-      {{"deviceclass.resource.kubernetes.io/gpu.example.com":"{}"}}}}}}]}}}})",
+      "spec":{{"schedulerName":"slurm-bridge-scheduler","containers":[{{"name":"m","resources":{{
+      "requests":{{"deviceclass.resource.kubernetes.io/gpu.example.com":"{0}"}},
+      "limits":{{"deviceclass.resource.kubernetes.io/gpu.example.com":"{0}"}}}}}}]}}}})",
       count);
 }
 std::string devices() {
@@ -217,9 +218,6 @@ TEST_F(SimulateTest, FaultsNameThePlace) {
       {"slurmjob.slinky.slurm.net/timelimit":60}}}]})"),
               HasSubstr("objects[0], Job \"j\": "))
       << "YAML makes a number of it";
-  EXPECT_THAT(fault(R"({"objects":[{"apiVersion":"resource.k8s.io/v1","kind":"ResourceSlice","metadata":{"name":"s"},
-      "spec":{"devices":7}}]})"),
-              HasSubstr("objects[0], ResourceSlice \"s\": "));
   EXPECT_THROW(run(R"({"config":{"partitoin":"p"}})"), ConfigFaults);
 }
 
