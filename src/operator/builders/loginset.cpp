@@ -109,6 +109,20 @@ json::Value pod_spec(const LoginInput& input) {
                           set.pod_template.spec, subject(set));
 }
 
+// Whole, as the API server would complete it: what it puts in itself is nobody's and cannot be taken away again, and
+// with it type Recreate is refused.
+json::Value strategy(const LoginSet& set) {
+  constexpr std::string_view kRolling = "RollingUpdate";
+  json::Value out = set.strategy;
+  if (json::string_at(out, {"type"}).empty()) out.get_object()["type"] = kRolling;
+  if (json::string_at(out, {"type"}) != kRolling) return out;
+  for (const std::string_view field : {"maxSurge", "maxUnavailable"}) {
+    json::Value& limit = json::at_or_create(out, {"rollingUpdate", field});
+    if (limit.is_null()) limit = "25%";
+  }
+  return out;
+}
+
 }  // namespace
 
 json::Value login_service(const LoginSet& set) {
@@ -153,9 +167,9 @@ json::Value login_deployment(const LoginInput& input) {
       {"replicas", set.replicas},
       {"revisionHistoryLimit", 0},
       {"selector", json::Object{{"matchLabels", to_json(selector_labels(kApp, name))}}},
+      {"strategy", strategy(set)},
       {"template", json::Object{{"metadata", template_metadata(meta.labels, merged({&meta.annotations, &hashes}))},
                                 {"spec", pod_spec(input)}}}};
-  if (!set.strategy.get_object().empty()) spec["strategy"] = set.strategy;
   return json::Object{{"apiVersion", "apps/v1"},
                       {"kind", "Deployment"},
                       {"metadata", child_metadata(owner, meta)},

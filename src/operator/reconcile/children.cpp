@@ -97,6 +97,11 @@ Task<Outcome> Children::apply(const kube::Resource& resource, NamespacedName key
   if (!create && !json::find(*live.value(), {"metadata", "annotations", kStamp})) {
     co_await take_over(resource, key, stop);
   }
+  if (std::optional<json::Value> first = create ? std::nullopt : patch_before(wanted, *live.value())) {
+    may_act_();
+    co_await kube_.patch(resource, key, kube::PatchType::kMerge, *std::move(first), {},
+                         {.field_manager = std::string(kFieldManager)}, stop);
+  }
   Applied next{.stamp = std::string(json::string_at(wanted, {"metadata", "annotations", kStamp}))};
   if (!create) next.before = json::string_at(*live.value(), {"metadata", "resourceVersion"});
   json::Value patch = wanted;

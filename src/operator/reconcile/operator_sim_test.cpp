@@ -544,6 +544,26 @@ TEST(OperatorSim, RoomForNodesFollowsTheNodesOfADaemonSetNodeSet) {
   EXPECT_EQ(room(), "MaxNodeCount=4096");
 }
 
+// What the API server put in is nobody's, so no application takes it away, and with it Recreate is refused.
+TEST(OperatorSim, AnotherStrategyTakesTheOldOnesLimitsAway) {
+  World w(18);
+  w.process.start();
+  w.whole_cluster();
+  w.settle();
+  const auto strategy = [&w] { return json::dump(*json::find(w.get(kDeployments, "login"), {"spec", "strategy"})); };
+  const std::string usual = R"({"type":"RollingUpdate","rollingUpdate":{"maxSurge":"25%","maxUnavailable":"25%"}})";
+  EXPECT_TRUE(json::equal(json::parse_yaml(strategy()), json::parse_yaml(usual)));
+  w.process.kill();
+  w.patch(kDeployments, "login", "{spec: {strategy: {rollingUpdate: {theirs: 1}}}}");
+  w.patch(kLoginSets, "login", "{spec: {strategy: {type: Recreate}}}");
+  w.process.start();
+  w.settle(10s);
+  EXPECT_EQ(strategy(), R"({"type":"Recreate"})");
+  w.patch(kLoginSets, "login", "{spec: {strategy: null}}");
+  w.settle(10s);
+  EXPECT_TRUE(json::equal(json::parse_yaml(strategy()), json::parse_yaml(usual))) << strategy();
+}
+
 TEST(OperatorSim, OnlyTheNamespacesItIsToldOf) {
   World w(6, {"slurm", "other"});
   for (const char* ns : {"other", "third"}) {
