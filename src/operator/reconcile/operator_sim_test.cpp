@@ -294,6 +294,41 @@ TEST(OperatorSim, ABadObjectSaysSoAndLosesNothing) {
   EXPECT_EQ(w.ready(kControllers, "slurm"), "True ");
 }
 
+// The scale subresource needs them: with no selector the API server refuses a LoginSet's status.
+TEST(OperatorSim, ABadObjectKeepsWhatItsStatusSaid) {
+  World w(17);
+  w.api.set_admission([](testing::Admission& admission) -> Task<> {
+    if (admission.resource.name.resource == "loginsets" && admission.subresource == "status" &&
+        json::string_at(admission.object, {"status", "selector"}).empty()) {
+      throw testing::ApiFailure(422, "Invalid", "status.selector: Required value");
+    }
+    co_return;
+  });
+  w.process.start();
+  w.whole_cluster();
+  w.add(kLoginSets, "new", "{controllerRef: {name: slurm}, login: {image: login}, replicas: many}");
+  w.settle();
+  EXPECT_THAT(w.ready(kLoginSets, "new"), HasSubstr("False LoginSet slurm/new: spec.replicas"));
+  const auto status = [&w](const kube::Resource& kind, const std::string& name) {
+    json::Value said = *json::find(w.get(kind, name), {"status"});
+    said.get_object().erase("conditions");
+    return json::dump(said);
+  };
+  const std::string login = status(kLoginSets, "login");
+  const std::string rest = status(kRestApis, "slurm");
+  const std::string token = status(kTokens, "ada");
+  EXPECT_THAT(login + rest + token, ::testing::AllOf(HasSubstr("selector"), HasSubstr("issuedAt")));
+  w.patch(kLoginSets, "login", "{spec: {replicas: many}}");
+  w.patch(kRestApis, "slurm", "{spec: {replicas: many}}");
+  w.patch(kTokens, "ada", "{spec: {lifetime: long}}");
+  w.settle();
+  EXPECT_THAT(w.ready(kLoginSets, "login"), HasSubstr("False LoginSet slurm/login: spec.replicas"));
+  EXPECT_THAT(w.ready(kTokens, "ada"), HasSubstr("False Token slurm/ada: spec.lifetime"));
+  EXPECT_EQ(status(kLoginSets, "login"), login);
+  EXPECT_EQ(status(kRestApis, "slurm"), rest);
+  EXPECT_EQ(status(kTokens, "ada"), token);
+}
+
 TEST(OperatorSim, NothingOfSomebodyElseIsTakenOver) {
   World w(4);
   json::Value theirs = config_map("slurm-config", {{"mine", "1"}});

@@ -82,6 +82,17 @@ std::int64_t asked_by(const ObjectPtr& node_set) try {
   return 0;
 }
 
+// Of one that cannot be read: what is not applied again is taken away, and the scale subresource needs it. Without a
+// selector the API server refuses a LoginSet's status altogether.
+json::Object status_kept(const Kind& kind, const kube::DynamicObject& object) {
+  json::Object status;
+  if (kind.resource == &kLoginSets) status["selector"] = selector_text(names::kLogin, object.meta.key.name);
+  for (const std::string_view field : {"replicas", "selector", "issuedAt"}) {
+    if (const json::Value* there = json::find(object.value, {"status", field})) status[field] = *there;
+  }
+  return status;
+}
+
 std::string random_id() {
   std::random_device device;
   const auto word = [&device] { return (std::uint64_t{device()} << 32U) | device(); };
@@ -212,6 +223,7 @@ struct Reconcilers::Impl {
     } catch (const BadObject& error) {
       Plan plan;
       plan.faults.push_back({"BadSpec", error.what()});
+      plan.status = status_kept(kind, object);
       return plan;
     }
   }
