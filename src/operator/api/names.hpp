@@ -68,6 +68,8 @@ inline constexpr std::string_view kReservationFinalizer = "nodeset.slinky.slurm.
 inline constexpr std::string_view kDrainFinalizer = "nodeset.slinky.slurm.net/drain";
 // Annotation of a NodeSet, ours: a Go duration after which a pod that has to go does not wait for jobs any longer.
 inline constexpr std::string_view kDrainLimit = "nodeset.slinky.slurm.net/drain-limit";
+// Annotation of a Controller, ours: "true": slurmctld takes a changed auth/slurm key although jobs run.
+inline constexpr std::string_view kTakeSlurmKey = "controller.slinky.slurm.net/take-slurm-key";
 inline constexpr std::string_view kWorkerTaint = "nodeset.slinky.slurm.net/worker";  // NoExecute, empty value
 inline constexpr std::string_view kFeaturePrefix = "k8s/";                     // Slurm node features that are ours
 inline constexpr std::string_view kReasonPrefix = "slurm-operator: ";          // Slurm node reasons that are ours

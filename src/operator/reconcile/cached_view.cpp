@@ -8,6 +8,9 @@ std::string thing_of(const kube::Resource& resource, const NamespacedName& key) 
 std::string node_sets_thing(const NamespacedName& controller) {
   return "nodesets of/" + controller.str();
 }
+std::string jobs_thing(const NamespacedName& controller) {
+  return "jobs of/" + controller.str();
+}
 
 const json::Value* CachedView::find(const kube::Resource& resource, std::string_view name) {
   const NamespacedName key{ns_, std::string(name)};

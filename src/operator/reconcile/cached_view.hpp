@@ -14,6 +14,7 @@ namespace bascule::op::reconcile {
 // Things as Watchers know them.
 std::string thing_of(const kube::Resource& resource, const NamespacedName& key);
 std::string node_sets_thing(const NamespacedName& controller);
+std::string jobs_thing(const NamespacedName& controller);  // whether its NodeSets may run any
 
 class CachedView final : public View {
  public:

@@ -7,6 +7,7 @@
 #include "operator/config/files.hpp"
 #include "operator/config/slurm_conf.hpp"
 #include "operator/reconcile/apply.hpp"
+#include "operator/reconcile/key_change.hpp"
 #include "operator/reconcile/plan.hpp"
 
 namespace bascule::op::reconcile {
@@ -105,6 +106,21 @@ void keep_claim_templates(json::Value& set, const json::Value* live, Plan& plan)
   *wanted = *there;
 }
 
+void add_stateful_set(const Controller& controller, json::Value set, std::string_view key_hash, View& view,
+                      Plan& plan) {
+  const json::Value* live = view.find(kStatefulSets, json_name(set));
+  std::optional<std::string> wait = key_wait(controller, live, key_hash);
+  const auto busy = [](const json::Value* node_set) { return may_run_jobs(*node_set); };
+  if (wait && std::ranges::any_of(view.node_sets_of(controller.meta.name), busy)) {
+    plan.wait(*std::move(wait));
+    plan.waits_for_jobs = true;
+    return;
+  }
+  if (wait) plan.unless_jobs_run = *std::move(wait);
+  keep_claim_templates(set, live, plan);
+  plan.add(kStatefulSets, std::move(set));
+}
+
 // Nobody but its administrator writes the configuration of a slurmctld outside: what the NodeSets need there is said.
 void note_lines(const ClusterView& cluster, Plan& plan) {
   std::string lines = node_set_lines(cluster);
@@ -150,8 +166,7 @@ Plan plan_controller(const json::Value& object, View& view, WallTime now) {
     // Its pods would hang without the keys, and one that hangs holds up every later change.
     if (!controller.external && keys) {
       json::Value set = controller_stateful_set(controller, conf, around.files, *keys);
-      keep_claim_templates(set, view.find(kStatefulSets, json_name(set)), plan);
-      plan.add(kStatefulSets, std::move(set));
+      add_stateful_set(controller, std::move(set), keys->slurm, view, plan);
     }
   }
   const std::string name = names::controller(controller.meta.name);

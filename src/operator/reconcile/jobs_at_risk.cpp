@@ -10,11 +10,11 @@ namespace {
 
 constexpr std::string_view kRest = "jobs end with their workers. NodeSets that are deleted first let their jobs end";
 
-bool runs_jobs(const slurm::Node& node) {
+}  // namespace
+
+bool runs_jobs(const slurm::Node& node) noexcept {
   return node.states.base == slurm::NodeState::kAllocated || node.states.base == slurm::NodeState::kMixed;
 }
-
-}  // namespace
 
 std::optional<std::string> jobs_at_risk(const std::vector<SetAtRisk>& sets,
                                         const std::optional<std::vector<slurm::Node>>& nodes) {

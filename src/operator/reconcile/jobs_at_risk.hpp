@@ -10,6 +10,8 @@
 
 namespace bascule::op::reconcile {
 
+bool runs_jobs(const slurm::Node& node) noexcept;
+
 struct SetAtRisk {
   std::string name;
   std::string feature;         // that its Slurm nodes have, and no others

@@ -278,6 +278,30 @@ TEST(OperatorSim, ChangesAreFollowed) {
   EXPECT_FALSE(w.get(kStatefulSets, "slurm-controller").is_null());
 }
 
+// A status is seldom of this moment.
+TEST(OperatorSim, BeforeAChangedKeyIsTakenSlurmctldIsAsked) {
+  World w(19);
+  w.slurm.model().add_partition("all", true);
+  w.slurm.add_nodes("NodeName=gpu-0 CPUs=4 RealMemory=1000 Feature=gpu");
+  w.process.start();
+  w.whole_cluster();
+  w.add(kNodeSets, "gpu", "{controllerRef: {name: slurm}, slurmd: {image: slurmd}, replicas: 0}");
+  w.settle();
+  slurm::JobDescription job;
+  job.nodes = 1;
+  w.slurm.submit(job, 3min, false);
+  w.loop.advance(1ms);
+  const std::string before = w.children().at("StatefulSet slurm-controller");
+  w.api.patch(kSecrets, {"slurm", "auth"},
+              json::Object{{"data", json::Object{{"slurm.key", base64_encode("rotated")}}}});
+  w.settle(2min);
+  EXPECT_EQ(w.children().at("StatefulSet slurm-controller"), before);
+  EXPECT_THAT(w.ready(kControllers, "slurm"), HasSubstr("False the key in Secret auth has changed"));
+  w.settle(2min);
+  EXPECT_NE(w.children().at("StatefulSet slurm-controller"), before);
+  EXPECT_EQ(w.ready(kControllers, "slurm"), "True ");
+}
+
 TEST(OperatorSim, ABadObjectSaysSoAndLosesNothing) {
   World w(3);
   w.process.start();

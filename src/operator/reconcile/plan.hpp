@@ -58,7 +58,10 @@ struct Plan {
   json::Object status = {};             // fields besides conditions
   std::optional<WallTime> wake = {};    // look again then
   bool needs_host_keys = false;         // of a LoginSet: make them, there are none
-  std::string config_digest = {};       // of a Controller: what slurmctld is to run; empty: it does not say it
+  bool waits_for_jobs = false;          // of a Controller: look again when a NodeSet has no more of them
+  // Of a Controller: its StatefulSet is made only if no Slurm node runs jobs at this moment; what is said otherwise.
+  std::string unless_jobs_run = {};
+  std::string config_digest = {};  // of a Controller: what slurmctld is to run; empty: it does not say it
 
   void add(const kube::Resource& resource, json::Value object) { children.push_back({&resource, std::move(object)}); }
   void wait(std::string sentence, std::string event = {}) { waits.push_back({std::move(sentence), std::move(event)}); }

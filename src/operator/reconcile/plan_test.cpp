@@ -51,6 +51,73 @@ TEST(ControllerPlan, AKeyChangedRollsThePods) {
   EXPECT_NE(before, child(plan_controller(object, view, kNow), "StatefulSet"));
 }
 
+// As the operator made it when the key was another.
+json::Value stateful_set_of_another_key(MapView& view, const json::Value& controller) {
+  const json::Value now = *view.find(kSecrets, "auth");
+  view.drop(kStatefulSets, "slurm-controller");
+  view.put(kSecrets, secret("auth", "slurm.key", "older"));
+  json::Value set = stamped(child(plan_controller(controller, view, kNow), "StatefulSet"));
+  view.put(kSecrets, now);
+  return set;
+}
+
+TEST(ControllerPlan, AChangedKeyWaitsForTheJobsOfItsNodes) {
+  const json::Value object = custom(kControllers, "slurm", kController);
+  struct Case {
+    std::string_view status;
+    bool waits;
+  };
+  const Case cases[] = {
+      {"{replicas: 2, readyReplicas: 2, slurmIdle: 1, slurmAllocated: 1}", true},
+      {"{replicas: 2, readyReplicas: 2, slurmIdle: 2, slurmAllocated: 0}", false},
+      {"{replicas: 0, readyReplicas: 0, slurmAllocated: 0}", false},
+      {"{replicas: 1, readyReplicas: 0, slurmAllocated: 0}", false},  // no slurmd is there
+      {"{replicas: 1, readyReplicas: 1}", true},                      // unknown
+      {"{replicas: 1, readyReplicas: 1, slurmIdle: 0, slurmAllocated: 0, slurmDown: 0, slurmDrain: 0}", true},
+      {"{}", false},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.status);
+    MapView view = whole_namespace();
+    view.put(kNodeSets, custom(kNodeSets, "idle", kNodeSet));
+    json::Value set = custom(kNodeSets, "gpu", kNodeSet);
+    set.get_object()["status"] = json::parse_yaml(one.status);
+    view.put(kNodeSets, set);
+    view.put(kStatefulSets, stateful_set_of_another_key(view, object));
+    Plan plan = plan_controller(object, view, kNow);
+    EXPECT_EQ(std::ranges::count(children_of(plan), "StatefulSet slurm-controller"), one.waits ? 0 : 1);
+    EXPECT_EQ(waits_of(plan).front().starts_with("the key in Secret auth has changed, and slurmctld takes it when no "
+                                                 "node of the NodeSets runs jobs"),
+              one.waits)
+        << waits_of(plan).front();
+    // Whoever knows better says so.
+    json::Value ordered = object;
+    json::at_or_create(ordered, {"metadata", "annotations", "controller.slinky.slurm.net/take-slurm-key"}) = "true";
+    plan = plan_controller(ordered, view, kNow);
+    EXPECT_THAT(children_of(plan), Contains("StatefulSet slurm-controller"));
+    EXPECT_THAT(json::dump(child(plan, "StatefulSet")), Not(HasSubstr("take-slurm-key"))) << "it would roll once more";
+  }
+}
+
+TEST(ControllerPlan, OnlyAnotherKeyWaitsForJobs) {
+  MapView view = whole_namespace();
+  const json::Value object = custom(kControllers, "slurm", kController);
+  json::Value busy = custom(kNodeSets, "gpu", kNodeSet);
+  busy.get_object()["status"] = json::parse_yaml("{replicas: 2, slurmAllocated: 2}");
+  view.put(kNodeSets, busy);
+  const auto made = [&] {
+    return std::ranges::count(children_of(plan_controller(object, view, kNow)), "StatefulSet slurm-controller");
+  };
+  EXPECT_EQ(made(), 1) << "there is no slurmctld";
+  view.put(kStatefulSets, stamped(child(plan_controller(object, view, kNow), "StatefulSet")));
+  view.put(kSecrets, secret("jwt", "jwt.key", "another"));
+  EXPECT_EQ(made(), 1) << "no worker has the JWT key";
+  json::Value original = stateful_set_of_another_key(view, object);
+  json::find(original, {"metadata", "annotations"})->get_object().erase(kStamp);
+  view.put(kStatefulSets, original);
+  EXPECT_EQ(made(), 1) << "its hash may be made in another way";
+}
+
 TEST(ControllerPlan, AnAccountingThatIsNotThereKeepsTheConfigurationAsItIs) {
   MapView view = whole_namespace();
   const json::Value object = custom(kControllers, "slurm",

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <random>
+#include <set>
 #include <stdexcept>
 
 #include "base/log.hpp"
@@ -17,6 +18,7 @@
 #include "operator/reconcile/children.hpp"
 #include "operator/reconcile/ctld_pods.hpp"
 #include "operator/reconcile/jobs_at_risk.hpp"
+#include "operator/reconcile/key_change.hpp"
 #include "operator/reconcile/refusals.hpp"
 #include "operator/reconcile/telling.hpp"
 #include "operator/reconcile/watchers.hpp"
@@ -163,7 +165,7 @@ struct Reconcilers::Impl {
     const bool node_set = &resource == &kNodeSets;
     const bool busy_status = node_set || &resource == &kBudgets;
     if (busy_status && before && after && only_status_changed(*before, *after)) {
-      return node_set ? room_changed(before, after) : void();
+      return node_set ? status_changed(before, after) : void();
     }
     const bool pod = &resource == &kube::resources::kPods;
     if (pod && before && after && serves_alike(*before, *after)) return;
@@ -178,6 +180,11 @@ struct Reconcilers::Impl {
     if (!node_set) return;
     if (before) wake(node_sets_thing(controller_of_node_set(*before)));
     if (after) wake(node_sets_thing(controller_of_node_set(*after)));
+  }
+
+  void status_changed(const ObjectPtr& before, const ObjectPtr& after) {
+    if (may_run_jobs(before->value) != may_run_jobs(after->value)) wake(jobs_thing(controller_of_node_set(*after)));
+    room_changed(before, after);
   }
 
   // In DaemonSet mode only the status says how many nodes slurmctld must have room for.
@@ -245,6 +252,8 @@ struct Reconcilers::Impl {
     watchers.begin(reader);
     CachedView view(parts.caches, watchers, reader, name.ns);
     Plan plan = plan_of(kind, *object, view);
+    if (plan.waits_for_jobs) watchers.note(reader, jobs_thing(name));
+    if (!plan.unless_jobs_run.empty()) co_await ask_for_jobs(name, plan, stop);
     std::exception_ptr failure;
     if (plan.needs_host_keys) co_await make_host_keys(object, kind, plan, failure, stop);
     std::optional<Duration> held = refusals.hold(reader, plan, loop.now());
@@ -279,6 +288,24 @@ struct Reconcilers::Impl {
     if (held) again = std::min(again.value_or(*held), *held);
     if (again) result.requeue_after = std::min(result.requeue_after.value_or(*again), *again);
     co_return result;
+  }
+
+  // The statuses may be of half a minute ago, so slurmctld itself is asked. Without an answer they count.
+  Task<> ask_for_jobs(const NamespacedName& controller, Plan& plan, std::stop_token stop) {
+    constexpr Duration kAgain = 10s;
+    if (!options.slurm_nodes) co_return;
+    const std::optional<std::vector<slurm::Node>> nodes = co_await options.slurm_nodes(controller, stop);
+    if (!nodes) co_return;
+    std::set<std::string> features;
+    for (const ObjectPtr& set : parts.caches.node_sets_of(controller)) features.insert(feature_of(*set));
+    const auto busy = [&features](const slurm::Node& node) {
+      return runs_jobs(node) &&
+             std::ranges::any_of(node.features, [&](const auto& one) { return features.contains(one); });
+    };
+    if (std::ranges::none_of(*nodes, busy)) co_return;
+    std::erase_if(plan.children, [](const Child& child) { return child.resource == &kStatefulSets; });
+    plan.wait(plan.unless_jobs_run);
+    plan.wake = loop.wall() + kAgain;
   }
 
   NamespacedName note_child(const kube::DynamicObject& object, const std::string& reader, const Child& child) {
