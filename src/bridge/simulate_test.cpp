@@ -154,8 +154,10 @@ TEST_F(SimulateTest, DevicesAreThoseOfTheFile) {
   const Simulation without = run(state(begin + pod_with_devices(2) + "]"));
   EXPECT_THAT(lines(without), ElementsAre("wait pod ml/a SlurmUnknown"));
   EXPECT_THAT(without.decisions[0].why, HasSubstr("the file has no ResourceSlices"));
-  EXPECT_THAT(lines(run(state(begin + pod_with_devices(2) + "," + devices() + "]"))), ElementsAre("submit pod ml/a "));
-  const Simulation few = run(state(begin + pod_with_devices(3) + "," + devices() + "]"));
+  const std::string slurm = R"({"jobs":[],"nodes":[{"name":"n1","partitions":["p"],"gres":"gpu:gpu.example.com:2"}]})";
+  EXPECT_THAT(lines(run(state(begin + pod_with_devices(2) + "," + devices() + "]", slurm))),
+              ElementsAre("submit pod ml/a "));
+  const Simulation few = run(state(begin + pod_with_devices(3) + "," + devices() + "]", slurm));
   EXPECT_THAT(lines(few), ElementsAre("wait pod ml/a Unschedulable"));
   EXPECT_THAT(few.decisions[0].why, HasSubstr("too few devices of class gpu.example.com"));
 }

@@ -55,7 +55,7 @@ inline constexpr std::string_view kReconfigure = R"sh(set -euo pipefail
 dir=/etc/slurm
 say() { printf '%s %s\n' "$(date -u +%FT%TZ)" "$*"; }
 state() {
-  find "$dir" \( -type f -o -type l \) -not -path '*/..*' -print0 | sort -z | xargs -0r sha256sum | sha256sum
+  find "$dir" \( -type f -o -type l \) -not -path '*/..*' -not -name slurm.key -print0 | sort -z | xargs -0r sha256sum | sha256sum
 }
 runs_it() { # CONFIG: what slurmctld says it runs
   digest="$(sed -n 's/.*\(config_digest=[0-9a-f]*\).*/\1/p' "$dir/slurm.conf" | tail -n 1)"

@@ -100,6 +100,14 @@ TEST(ScriptsTest, A31_WhatWasTakenAlthoughTheAnswerWasLostIsTakenBack) {
   EXPECT_EQ(sidecar.running(), "a");
 }
 
+// Workers keep the key that they were started with: when slurmctld takes another is the operator's to say.
+TEST(ScriptsTest, AnotherKeyAloneIsNotTaken) {
+  Sidecar sidecar;
+  sidecar.file("a");
+  sidecar.running("a");
+  EXPECT_EQ(sidecar.tries("true", "[ $looks != 3 ] || echo rotated > slurm/slurm.key", 10), 0) << sidecar.said();
+}
+
 // Of two sidecars the other one may have told slurmctld before this pod had the files: its own slurmctld, a standby,
 // would stay with the old ones.
 TEST(ScriptsTest, A31_AChangeIsToldAlsoWhereTheServingSlurmctldHasItAlready) {

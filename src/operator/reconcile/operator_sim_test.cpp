@@ -278,6 +278,41 @@ TEST(OperatorSim, ChangesAreFollowed) {
   EXPECT_FALSE(w.get(kStatefulSets, "slurm-controller").is_null());
 }
 
+// Busy workers keep the key they were made with: a slurmctld with another would have them DOWN and their jobs lost.
+TEST(OperatorSim, AChangedKeyWaitsForTheJobs) {
+  World w(16);
+  w.slurm.model().add_partition("all", true);
+  w.slurm.add_nodes("NodeName=gpu-0 CPUs=4 RealMemory=1000 Feature=gpu");
+  w.process.start();
+  w.whole_cluster();
+  w.add(kNodeSets, "gpu", "{controllerRef: {name: slurm}, slurmd: {image: slurmd}, replicas: 1}");
+  w.settle();
+  slurm::JobDescription job;
+  job.nodes = 1;
+  w.slurm.submit(job, 13min, false);
+  w.settle();
+  ASSERT_EQ(json::int_at(w.get(kNodeSets, "gpu"), {"status", "slurmAllocated"}), 1);
+  const auto made_of = [&w] {
+    return json::dump(*json::find(w.get(kStatefulSets, "slurm-controller"), {"spec", "template"}));
+  };
+  const std::string before = made_of();
+  w.api.patch(kSecrets, {"slurm", "auth"},
+              json::Object{{"data", json::Object{{"slurm.key", base64_encode("rotated")}}}});
+  w.settle(5s);
+  // Any new pod would have the new key.
+  w.patch(kControllers, "slurm", "{spec: {slurmctld: {image: newer}}}");
+  w.settle();
+  EXPECT_EQ(made_of(), before);
+  EXPECT_THAT(w.ready(kControllers, "slurm"), HasSubstr("False the key in Secret auth has changed"));
+  w.loop.advance(1min);
+  w.api.reset_counts();
+  w.loop.advance(10min);
+  EXPECT_EQ(w.api.calls("patch", "statefulsets") + w.api.calls("patch", "controllers/status"), 0u);
+  w.settle(2min);  // the job ends
+  EXPECT_THAT(made_of(), HasSubstr("newer"));
+  EXPECT_EQ(w.ready(kControllers, "slurm"), "True ");
+}
+
 // A status is seldom of this moment.
 TEST(OperatorSim, BeforeAChangedKeyIsTakenSlurmctldIsAsked) {
   World w(19);
