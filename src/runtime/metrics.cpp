@@ -93,6 +93,13 @@ void Metrics::observe(std::string_view name, std::string_view help, const Labels
   histogram(name, help, labels, buckets).observe(value);
 }
 
+void Metrics::remove(std::string_view name, const Labels& labels) {
+  const auto family = impl_->gauges.find(name);
+  if (family == impl_->gauges.end()) return;
+  const prometheus::Labels all = to_map(labels, always_);
+  if (family->second->Has(all)) family->second->Remove(&family->second->Add(all));
+}
+
 std::shared_ptr<void> Metrics::on_collect(std::function<void()> fn) {
   auto token = std::make_shared<std::function<void()>>(std::move(fn));
   impl_->collectors.push_back(token);

@@ -75,6 +75,9 @@ class Metrics final {
   void observe(std::string_view name, std::string_view help, const Labels& labels, double value,
                std::span<const double> buckets);
 
+  // Takes a gauge's series out of the exposition, of what is no more; nobody may hold it.
+  void remove(std::string_view name, const Labels& labels);
+
   // Calls `fn` before every text(), as long as the returned token lives: for what is read when asked for.
   [[nodiscard]] std::shared_ptr<void> on_collect(std::function<void()> fn);
   // The exposition.

@@ -81,5 +81,18 @@ TEST(Metrics, DecadesAsGoPrintsThem) {
   EXPECT_THAT(text, Not(HasSubstr("le=\"10000\"")));
 }
 
+TEST(Metrics, WhatIsNoMoreHasNoSeries) {
+  Metrics metrics;
+  metrics.set("up", "help", {{"name", "a"}}, 1);
+  metrics.set("up", "help", {{"name", "b"}}, 1);
+  metrics.remove("up", {{"name", "a"}});
+  metrics.remove("up", {{"name", "never"}});
+  metrics.remove("never", {});
+  EXPECT_EQ(metrics.text().find(R"(up{name="a"})"), std::string::npos);
+  EXPECT_NE(metrics.text().find(R"(up{name="b"} 1)"), std::string::npos);
+  metrics.set("up", "help", {{"name", "a"}}, 0);
+  EXPECT_NE(metrics.text().find(R"(up{name="a"} 0)"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace bascule::runtime

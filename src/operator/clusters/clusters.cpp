@@ -18,6 +18,8 @@ namespace bascule::op {
 
 namespace {
 
+constexpr std::string_view kUp = "bascule_slurm_cluster_up";
+
 using ObjectPtr = kube::Informer<kube::DynamicObject>::Ptr;
 
 // What a cluster is reached by.
@@ -121,10 +123,15 @@ struct SlurmClusters::Impl {
       if (listener.on_cluster) listener.on_cluster(key);
     }
   }
+  static runtime::Labels labels_of(const NamespacedName& key) {
+    return {{"namespace", key.ns}, {"controller", key.name}};
+  }
   void count(const NamespacedName& key, bool up) const {
     if (parts.metrics == nullptr) return;
-    parts.metrics->set("bascule_slurm_cluster_up", "1 while slurmctld of the Controller answers",
-                       {{"namespace", key.ns}, {"controller", key.name}}, up ? 1 : 0);
+    parts.metrics->set(kUp, "1 while slurmctld of the Controller answers", labels_of(key), up ? 1 : 0);
+  }
+  void uncount(const NamespacedName& key) const {
+    if (parts.metrics != nullptr) parts.metrics->remove(kUp, labels_of(key));
   }
 
   // The oldest one, as with several of anything.
@@ -142,8 +149,10 @@ struct SlurmClusters::Impl {
     if (!object) {
       why_none.erase(key);
       co_await drop(key);
+      uncount(key);
       co_return runtime::Result{};
     }
+    if (!entries.contains(key)) count(key, false);
     const ObjectPtr restapi = restapi_of(key);
     if (!restapi) {
       why_none[key] = fmt::format("no RestApi refers to Controller {}", key.str());

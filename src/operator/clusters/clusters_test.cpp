@@ -64,6 +64,13 @@ class SlurmClustersTest : public ::testing::Test {
     make_restapi(name, name);
     loop_.advance(5s);
   }
+  // "1", "0", or empty: there is no such series.
+  std::string up(const std::string& name) {
+    const std::string text = metrics_.text();
+    const std::string series = "bascule_slurm_cluster_up{controller=\"" + name + "\",namespace=\"slurm\"} ";
+    const std::size_t at = text.find(series);
+    return at == std::string::npos ? "" : text.substr(at + series.size(), 1);
+  }
   ClusterPtr find(const std::string& name) { return clusters_.find({"slurm", name}); }
   bascule::testing::FakeSlurm& slurm(const std::string& name) {
     auto& fake = slurms_["http://" + name + "-restapi.slurm:6820"];
@@ -88,6 +95,7 @@ class SlurmClustersTest : public ::testing::Test {
   Dynamic restapis_{kube_, {.resource = kRestApis, .seed = 1}, kube::decode_dynamic, interner_};
   Dynamic secrets_{kube_, {.resource = kube::resources::kSecrets, .seed = 1}, kube::decode_dynamic, interner_};
   std::map<std::string, int> told_, nodes_;
+  runtime::Metrics metrics_;
   SlurmClusters clusters_{{.loop = loop_,
                            .controllers = controllers_,
                            .restapis = restapis_,
@@ -98,7 +106,7 @@ class SlurmClustersTest : public ::testing::Test {
                                  const std::string name = url.substr(7, url.find("-restapi") - 7);
                                  return net::make_loopback(loop_, slurm(name).handler());
                                },
-                           .metrics = nullptr},
+                           .metrics = &metrics_},
                           {}};
 };
 
@@ -221,6 +229,31 @@ TEST_F(SlurmClustersTest, ItsListenersHearUpAndDown) {
   slurm("a").start_controller();
   loop_.advance(1min);
   EXPECT_TRUE(find("a")->known());
+}
+
+// What is looked for and not there must not be missing among what is up.
+TEST_F(SlurmClustersTest, TheMetricIsZeroUntilSlurmAnswersAndGoesWithItsController) {
+  make_key("a", "key");
+  make_controller("a");
+  loop_.advance(1s);
+  EXPECT_EQ(up("a"), "0") << "no RestApi leads to it";
+  slurm("a").stop_controller();
+  make_restapi("a", "a");
+  loop_.advance(10s);
+  EXPECT_EQ(up("a"), "0");
+  slurm("a").start_controller();
+  loop_.advance(1min);
+  EXPECT_EQ(up("a"), "1");
+  api_.patch(kControllers, {"slurm", "a"},
+             json::Object{{"metadata", json::Object{{"labels", json::Object{{"touched", "yes"}}}}}});
+  loop_.advance(1s);
+  EXPECT_EQ(up("a"), "1");
+  api_.remove(kRestApis, {"slurm", "a"});
+  loop_.advance(1s);
+  EXPECT_EQ(up("a"), "0");
+  api_.remove(kControllers, {"slurm", "a"});
+  loop_.advance(1s);
+  EXPECT_EQ(up("a"), "");
 }
 
 }  // namespace
