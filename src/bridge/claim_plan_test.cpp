@@ -157,8 +157,9 @@ TEST_F(Claims, TaintedDevicesAreNotGiven) {
   const auto why = [&](int count) {
     return ledger.shortage(pod("p", {{"gpu.example.com", count}})->requests, "n1", slurm.gres);
   };
-  EXPECT_EQ(why(2), "");
-  EXPECT_THAT(why(3), HasSubstr("too few devices of class gpu.example.com"));
+  // Slurm would give the first, which nobody keeps, to each pod in turn.
+  EXPECT_EQ(why(1), "has a device of class gpu.example.com with the taint example.com/broken");
+  EXPECT_THAT(why(4), HasSubstr("too few devices of class gpu.example.com"));
 }
 
 TEST_F(Claims, UnknownDevicesAreWaitedFor) {

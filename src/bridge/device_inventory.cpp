@@ -178,19 +178,20 @@ std::size_t NodeDevices::count(std::string_view device_class) const noexcept {
   return found == gpus.end() ? 0 : found->second.size();
 }
 
-std::size_t NodeDevices::usable(std::string_view device_class) const noexcept {
-  const auto tainted = [](const std::vector<NumberedDevice>& devices) {
-    return static_cast<std::size_t>(
-        std::ranges::count_if(devices, [](const NumberedDevice& one) { return !one.taint.empty(); }));
+std::string NodeDevices::taint(std::string_view device_class) const {
+  const auto of = [](const std::vector<NumberedDevice>& devices) {
+    const auto one = std::ranges::find_if(devices, [](const NumberedDevice& device) { return !device.taint.empty(); });
+    return one == devices.end() ? std::string() : one->taint;
   };
-  std::size_t count = this->count(device_class);
   const DeviceDriver* driver = driver_of_class(device_class);
   if (driver != nullptr && driver->kind == DeviceKind::kCpu) {
-    for (const auto& core : cpus.cpus) count -= std::min(count, tainted(core));
-  } else if (const auto found = gpus.find(device_class); found != gpus.end()) {
-    count -= tainted(found->second);
+    for (const auto& core : cpus.cpus) {
+      if (std::string found = of(core); !found.empty()) return found;
+    }
+    return {};
   }
-  return count;
+  const auto found = gpus.find(device_class);
+  return found == gpus.end() ? std::string() : of(found->second);
 }
 
 NodeDevices devices_of(const std::vector<SlicePtr>& slices,

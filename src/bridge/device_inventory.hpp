@@ -36,8 +36,8 @@ struct NodeDevices {
   CpuLayout cpus;                                                        // count 0: no CPU devices
   std::map<std::string, std::string, std::less<>> problems;              // by class: why it cannot be used here
 
-  std::size_t count(std::string_view device_class) const noexcept;   // as Slurm counts them
-  std::size_t usable(std::string_view device_class) const noexcept;  // without those that are tainted
+  std::size_t count(std::string_view device_class) const noexcept;  // as Slurm counts them
+  std::string taint(std::string_view device_class) const;           // of one of them; empty: none has any
 };
 
 // `slices`: those that name the node. `classes` by name.

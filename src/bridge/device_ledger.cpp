@@ -97,8 +97,12 @@ std::string DeviceLedger::shortage(const kube::ResourceList& requests, const std
     if (const auto problem = devices.problems.find(device_class); problem != devices.problems.end()) {
       return "cannot give devices of class " + std::string(device_class) + ": " + problem->second;
     }
-    if (quantity > Quantity(static_cast<std::int64_t>(devices.usable(device_class)))) {
+    if (quantity > Quantity(static_cast<std::int64_t>(devices.count(device_class)))) {
       return "has too few devices of class " + std::string(device_class);
+    }
+    // Slurm knows nothing of it and would give it to each in turn, since nobody keeps it.
+    if (const std::string taint = devices.taint(device_class); !taint.empty()) {
+      return "has a device of class " + std::string(device_class) + " with the taint " + taint;
     }
     // No pod could be bound there: an index would mean another device on either side.
     const auto gpus = devices.gpus.find(device_class);

@@ -47,6 +47,9 @@ json::Object disruption_patch(const PodSyncPlan::Delete& one, WallTime now) {
   return {{"status", json::Object{{"conditions", json::Array{std::move(condition)}}}}};
 }
 
+// How long a pod whose node Slurm has given away is kept for the word that it is not to blame.
+constexpr Duration kDisruptionWaits = 30s;
+
 // For the first time: one that was requeued has its restarts to tell.
 bool starts(const slurm::Job* known, const slurm::JobStates& now) {
   const bool waited = known == nullptr || (known->states.base == slurm::JobState::kPending && !requeued(*known));
@@ -75,8 +78,8 @@ struct PodSync::Impl {
     parts.mirror.set_wants_detail([this](JobId id, const slurm::Job* known, const slurm::JobStates& now) {
       return !starts(known, now) && index.any_pod(id, holds_node);
     });
-    parts.mirror.on_health([this](bool) {
-      health_changed = loop.now();
+    parts.mirror.on_health([this](bool reachable) {
+      if (!reachable) went_away = loop.now();
       all_again();
     });
     if (parts.devices == nullptr) return;
@@ -94,13 +97,13 @@ struct PodSync::Impl {
   runtime::Controller controller;
   std::map<Uid, PodSyncMemory> memory;
   bool was_synced = false;
-  TimePoint health_changed = TimePoint::min();
+  TimePoint went_away = TimePoint::min();  // slurmctld, as far as is known
   // The latest time since when slurmctld is known not to have been running. It stays true whatever happens.
   std::optional<WallTime> restarted;
 
   // slurmctld may have lost the job, and given its id to another.
   bool may_be_lost(const slurm::Job& job) const {
-    return is_fresh(job, loop.wall()) || parts.mirror.full_as_of() <= health_changed;
+    return is_fresh(job, loop.wall()) || parts.mirror.full_as_of() <= went_away;
   }
 
   void all_again() {
@@ -169,6 +172,24 @@ struct PodSync::Impl {
     co_return false;
   }
 
+  // Without this word its Job takes the pod for failed. An API server that fails may take it in a moment; one that
+  // refuses does not, and Slurm has given the node away.
+  Task<> tell_disruption(const PodSyncPlan::Delete& one, Uid unit, std::stop_token stop) {
+    std::string why;
+    try {
+      co_await patch_pod(parts.kube, one.pod, disruption_patch(one, loop.wall()), "status", stop);
+    } catch (const kube::Refused& error) {
+      why = error.what();
+    } catch (const kube::ServerError& error) {
+      const TimePoint since = memory[unit].undisrupted.try_emplace(one.pod->meta.uid, loop.now()).first->second;
+      if (loop.now() - since < kDisruptionWaits) throw;
+      why = error.what();
+    }
+    if (!why.empty()) {
+      log::warning("pod deleted without a word that Slurm is the cause", {{"pod", one.pod->meta.key}, {"why", why}});
+    }
+  }
+
   Task<> release(PodPtr pod, Uid unit, std::stop_token stop) {
     co_await patch_pod(parts.kube, pod, release_patch(), {}, stop);
     if (parts.pods.get(pod->meta.key)) memory[unit].released.insert_or_assign(pod->meta.uid, loop.now());
@@ -234,7 +255,7 @@ struct PodSync::Impl {
         co_return;
       }
     }
-    if (!one.disruption.empty()) co_await tell(one.pod, disruption_patch(one, loop.wall()), stop);
+    if (!one.disruption.empty()) co_await tell_disruption(one, unit, stop);
     try {
       kube::DeleteOptions options;
       options.uid = one.pod->meta.uid;

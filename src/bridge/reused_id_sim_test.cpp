@@ -101,6 +101,58 @@ TEST(ReusedId, AJobThatWentIsNoReasonToBind) {
   EXPECT_EQ(w.live_jobs(), 1u);
 }
 
+// slurmctld says of the id that it runs, as before, and before its table is in nobody knows that it is another's.
+TEST(ReusedId, AStateAloneConfirmsNothingAfterAnOutage) {
+  World w(36, 2, 1h);
+  w.scheduler.start();
+  w.pod_sync.start();
+  w.api.create(r::kPods, testing::make_pod({.name = "theirs", .ns = "slurm-bridge", .cpu = "8", .node = "n1"}));
+  w.api.create(r::kPods, testing::make_pod({.name = "too", .ns = "slurm-bridge", .cpu = "8", .node = "n2"}));
+  w.loop.advance(1min);
+  add_pod(w, "p");
+  w.loop.advance(4s);
+  ASSERT_EQ(w.live_jobs(), 1u);
+  const std::string node = w.slurm.model().job(JobId{1})->view.nodes;
+  w.slurm.stop_controller();
+  w.loop.advance(5s);
+  w.slurm.model().lose_state(w.slurm.now(), true, true);
+  for (const char* pod : {"theirs", "too"}) w.api.remove(r::kPods, {"slurm-bridge", pod});
+  slurm::JobDescription theirs = of_whole_node();
+  theirs.required_nodes = {node};
+  ASSERT_EQ(w.slurm.submit(std::move(theirs)), JobId{1});
+  w.slurm.set_faults([](const net::ServerRequest& request) -> testing::FakeSlurmFault {
+    if (!request.target.contains("/jobs/?")) return {};
+    return {.kind = testing::FakeSlurmFault::Kind::kNone, .after = 1s};
+  });
+  w.slurm.start_controller();
+  w.loop.advance(1min);
+  EXPECT_NE(node_of(w, "p"), node) << "it is theirs";
+  EXPECT_EQ(w.slurm.model().job(JobId{1})->view.states.base, slurm::JobState::kRunning);
+}
+
+// Without the condition its Job would count it as failed: an API server that fails once is asked again.
+TEST(ReusedId, APreemptedPodSaysSoThoughTheApiServerFailsOnce) {
+  World w(37, 1, 1h);
+  w.scheduler.start();
+  w.pod_sync.start();
+  add_pod(w, "p");
+  w.loop.advance(10s);
+  ASSERT_EQ(node_of(w, "p"), "n1");
+  int left = 3;
+  bool told = false;
+  w.api.set_faults([&](const testing::ApiCall& call) -> testing::ApiFault {
+    if (call.is("delete", "pods") && call.key.name == "p") {
+      told = json::dump(*w.api.get(r::kPods, {"slurm-bridge", "p"})).contains("DisruptionTarget");
+    }
+    if (!call.is("patch", "pods/status") || left-- <= 0) return {};
+    return {.kind = testing::ApiFault::Kind::kStatus, .code = 500};
+  });
+  w.slurm.model().requeue(w.slurm.now(), JobId{1}, 10s);
+  w.loop.advance(20s);
+  EXPECT_EQ(node_of(w, "p"), "it is gone");
+  EXPECT_TRUE(told);
+}
+
 // A policy of somebody else's that refuses its conditions.
 TEST(ReusedId, APodWhoseConditionIsRefusedIsDeletedAllTheSame) {
   World w(34, 1, 1h);

@@ -69,8 +69,8 @@ void Scheduler::Impl::connect() {
     table.on_slurm_node(change.before, change.after);
     nodes_changed();
   });
-  mirror.on_health([this](bool) {
-    health_changed = loop.now();
+  mirror.on_health([this](bool reachable) {
+    if (!reachable) went_away = loop.now();
     all_again();
   });
 }
@@ -105,7 +105,8 @@ void Scheduler::Impl::all_again() {
 }
 
 SlurmView Scheduler::Impl::slurm_view() const {
-  return {mirror.synced(), mirror.nodes_synced(), mirror.reachable(), mirror.why_unreachable(), mirror.full_as_of()};
+  return {mirror.synced(),          mirror.nodes_synced(), mirror.reachable(),
+          mirror.why_unreachable(), mirror.full_as_of(),   went_away};
 }
 
 Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop) {
@@ -191,8 +192,10 @@ slurm::Knowledge Scheduler::Impl::labelled(const UnitView& view) const {
     const slurm::Knowledge known = mirror.knowledge(job);
     const auto seen = mirror.job(job);
     if (known == slurm::Knowledge::kPresent && seen && seen->states.ended()) continue;
-    if (known == slurm::Knowledge::kPresent && seen && seen->admin_comment.empty())
-      continue;  // the id is another's now
+    // The id is another's now.
+    const bool foreign =
+        seen && (seen->admin_comment.empty() || !(seen->external || parse_record(seen->admin_comment)));
+    if (known == slurm::Knowledge::kPresent && foreign) continue;
     if (known != slurm::Knowledge::kGone) return known;
   }
   return slurm::Knowledge::kGone;

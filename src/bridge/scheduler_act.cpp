@@ -143,7 +143,7 @@ Task<> Scheduler::Impl::update(UnitPlan::Update update, Uid unit, std::stop_toke
 Task<> Scheduler::Impl::cancel_job(UnitPlan::Cancel cancel, Uid unit, std::stop_token stop) {
   const auto seen = mirror.job(cancel.job);
   if (!seen) co_return;
-  if (is_fresh(*seen, loop.wall()) || mirror.full_as_of() <= health_changed) {
+  if (is_fresh(*seen, loop.wall()) || !slurm_view().listed_since()) {
     // slurmctld may have lost it, and given its id to another.
     const std::optional<slurm::Job> asked = co_await mirror.ask(cancel.job, stop);
     if (!asked || !index->has_job(unit, cancel.job)) co_return mirror.poke();
@@ -226,7 +226,7 @@ Task<> Scheduler::Impl::drop_ended(std::vector<UnitPlan::Bind>& binds, Uid unit,
   for (auto& [id, job] : now) {
     const auto& asked = memory[unit].confirmed;
     const auto answer = asked.find(id);
-    const bool fresh = loop.now() - mirror.confirmed_at(id) <= kConfirmWithin ||
+    const bool fresh = (slurm_view().listed_since() && loop.now() - mirror.confirmed_at(id) <= kConfirmWithin) ||
                        (answer != asked.end() && loop.now() <= answer->second);
     bool known = fresh;
     if (!fresh) known = (co_await mirror.ask(id, stop)).has_value();
@@ -250,7 +250,7 @@ Task<> Scheduler::Impl::claim_devices(UnitPlan::Bind bind, Uid unit, std::set<Ui
     problem = co_await devices.make(bind.pod, std::move(*bind.device_claim), stop);
   } catch (const kube::Refused& error) {
     refused = true;
-    deny(unit, bind.pod, UnitMemory::Denial::What::kBinding, error);
+    deny(unit, bind.pod, UnitMemory::Denial::What::kClaimRefused, error);
   }
   if (refused) co_return;
   if (!problem.empty()) {
@@ -260,9 +260,7 @@ Task<> Scheduler::Impl::claim_devices(UnitPlan::Bind bind, Uid unit, std::set<Ui
   }
   unclaimed.erase(uid);
   const auto denial = memory[unit].denied.find(uid);
-  if (denial != memory[unit].denied.end() && denial->second.what == UnitMemory::Denial::What::kClaim) {
-    memory[unit].denied.erase(denial);
-  }
+  if (denial != memory[unit].denied.end() && denial->second.of_claim()) memory[unit].denied.erase(denial);
 }
 
 Task<> Scheduler::Impl::bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token stop) {

@@ -133,7 +133,7 @@ void UnitPlanner::pending(HeldJob& held) {
   Waiting waiting = describe_pending(*view.job);
   for (const PodPtr& pod : held.pods) {
     const UnitMemory::Denial* denial = denial_of(pod, view.job->id);
-    if (denial == nullptr || denial->what == UnitMemory::Denial::What::kClaim) continue;
+    if (denial == nullptr || denial->of_claim()) continue;
     waiting.message += "; Kubernetes does not let pod " + pod->meta.key.name + " be changed: " + denial->why;
     break;
   }

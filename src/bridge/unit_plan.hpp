@@ -76,6 +76,10 @@ struct SlurmView {
   bool reachable = false;
   std::string why;         // when not reachable
   TimePoint full_as_of{};  // when the last full table was asked for
+  // When it last stopped answering. Until a later table is in, an id may be another job's, though its state is as
+  // before.
+  TimePoint went_away = TimePoint::min();
+  bool listed_since() const noexcept { return full_as_of > went_away; }
 };
 
 // Which Kubernetes nodes Slurm may use for pods that share a job: each must fit any of them, since Slurm does not know
@@ -129,11 +133,13 @@ struct UnitMemory {
     enum class What : std::uint8_t {
       kMark,
       kBinding,
+      kClaimRefused,
       kClaim,  // not refused: another claim is in the way, and may go
     };
     What what = What::kMark;
     std::string why;
     TimePoint since{}, last{};
+    bool of_claim() const noexcept { return what == What::kClaimRefused || what == What::kClaim; }
   };
   // What Slurm was asked to change of a job that waits.
   struct Asked {
