@@ -1,5 +1,6 @@
 // Rules for a NodeSet. Source: slurmd(8), --conf; slurm.conf(5), node parameters; Kubernetes, names of pods.
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <utility>
 
@@ -191,11 +192,23 @@ json::Array bare_claims(const json::Array* list) {
   return claims;
 }
 
-// By meaning: tools write lists and quantities anew. Absent, null and empty are the same.
+// These say something when they are empty: nobody is to make a volume for the claim.
+bool bound_alike(const json::Value& a, const json::Value& b) {
+  return std::ranges::all_of(std::array{"storageClassName", "selector"}, [&](std::string_view field) {
+    const auto said = [field](const json::Value& claim) {
+      const json::Value* value = json::find(claim, {"spec", field});
+      return value != nullptr && !value->is_null();
+    };
+    return said(a) == said(b);
+  });
+}
+
+// By meaning: tools write lists and quantities anew. Absent, null and else empty are the same.
 bool same_claims(const json::Array* a, const json::Array* b) {
   const json::Value first = bare_claims(a);
   const json::Value second = bare_claims(b);
-  return kube::covers(first, second) && kube::covers(second, first);
+  return kube::covers(first, second) && kube::covers(second, first) &&
+         std::ranges::equal(first.get_array(), second.get_array(), bound_alike);
 }
 
 }  // namespace

@@ -273,6 +273,17 @@ TEST(nodeset_rules, claims_cannot_be_changed) {
   both_ways(plain, again, "");
   both_ways(plain, bigger, "spec.volumeClaimTemplates: cannot be changed");
   both_ways(plain, of_class, "spec.volumeClaimTemplates: cannot be changed");
+  // Said, these two keep a claim from being provisioned.
+  for (const std::string_view field : {"storageClassName: ''", "selector: {}"}) {
+    const json::Value bound =
+        claim(fmt::format("{{metadata: {{name: a}}, spec: {{{}, resources: {{requests: {{storage: 1Gi}}}}}}}}", field));
+    both_ways(plain, bound, "spec.volumeClaimTemplates: cannot be changed");
+    both_ways(bound, bound, "");
+  }
+  both_ways(plain,
+            claim("{metadata: {name: a}, spec: {storageClassName: null, volumeName: '', resources: {requests: "
+                  "{storage: 1Gi}}}}"),
+            "");
 }
 
 }  // namespace
