@@ -109,16 +109,16 @@ void keep_claim_templates(json::Value& set, const json::Value* live, Plan& plan)
 void add_stateful_set(const Controller& controller, json::Value set, std::string_view key_hash, View& view,
                       Plan& plan) {
   const json::Value* live = view.find(kStatefulSets, json_name(set));
-  std::optional<std::string> wait = key_wait(controller, live, key_hash);
-  const auto busy = [](const json::Value* node_set) { return may_run_jobs(*node_set); };
-  if (wait && std::ranges::any_of(view.node_sets_of(controller.meta.name), busy)) {
-    plan.wait(*std::move(wait));
-    plan.waits_for_jobs = true;
-    return;
-  }
-  if (wait) plan.unless_jobs_run = *std::move(wait);
   keep_claim_templates(set, live, plan);
   plan.add(kStatefulSets, std::move(set));
+  plan.key_wait = key_wait(controller, live, key_hash);
+  if (!plan.key_wait) return;
+  Jobs jobs = Jobs::kNone;
+  for (const json::Value* node_set : view.node_sets_of(controller.meta.name)) {
+    jobs = std::max(jobs, jobs_of(*node_set));
+    if (has_workers(*node_set)) plan.key_wait->workers = true;
+  }
+  plan.waits_for_jobs = hold_key(plan, jobs);
 }
 
 // Nobody but its administrator writes the configuration of a slurmctld outside: what the NodeSets need there is said.

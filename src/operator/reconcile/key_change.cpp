@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "operator/api/resources.hpp"
 #include "operator/reconcile/apply.hpp"
 
 namespace bascule::op::reconcile {
@@ -18,29 +20,57 @@ bool has_another_key(const json::Value* live, std::string_view hash) {
   return !now.empty() && now != hash;
 }
 
+// A slurmctld that is reconfigured in place starts anew for it, and reads the key then.
+std::string what_stays(const Controller& controller) {
+  const std::string& name = controller.meta.name;
+  if (!controller.inplace_reconfigure) return fmt::format("StatefulSet {} stays as it is", names::controller(name));
+  return fmt::format("StatefulSet {} and, since slurmctld would take the key with it, ConfigMap {} stay as they are",
+                     names::controller(name), names::config(name));
+}
+
 }  // namespace
 
-bool may_run_jobs(const json::Value& node_set) {
+Jobs jobs_of(const json::Value& node_set) {
   const auto count = [&node_set](std::string_view field) {
     return json::int_at(node_set, {"status", field}).value_or(0);
   };
-  if (count("slurmAllocated") > 0) return true;
-  if (count("readyReplicas") == 0) return false;
+  if (count("slurmAllocated") > 0) return Jobs::kRun;
+  if (!has_workers(node_set)) return Jobs::kNone;
   constexpr std::string_view kOthers[] = {"slurmIdle", "slurmDown", "slurmDrain"};
-  return std::ranges::all_of(kOthers, [&](std::string_view field) { return count(field) == 0; });
+  const bool says_nothing = std::ranges::all_of(kOthers, [&](std::string_view field) { return count(field) == 0; });
+  return says_nothing ? Jobs::kUnknown : Jobs::kNone;
 }
 
-std::optional<std::string> key_wait(const Controller& controller, const json::Value* live, std::string_view hash) {
+bool has_workers(const json::Value& node_set) {
+  return json::int_at(node_set, {"status", "readyReplicas"}).value_or(0) > 0;
+}
+
+std::optional<KeyWait> key_wait(const Controller& controller, const json::Value* live, std::string_view hash) {
   if (!has_another_key(live, hash)) return std::nullopt;
   const auto order = controller.meta.annotations.find(std::string(names::kTakeSlurmKey));
   if (order != controller.meta.annotations.end() && order->second == "true") return std::nullopt;
-  return fmt::format(
+  const std::string rule = fmt::format(
       "the key in Secret {} has changed, and slurmctld takes it when no node of the NodeSets runs jobs: busy nodes "
-      "keep "
-      "the old key, and their jobs would be lost. Until then StatefulSet {} stays as it is. Drain the nodes, or set "
-      "the "
-      "Controller's annotation {} to \"true\" to lose the jobs",
-      controller.keys.slurm.name, names::controller(controller.meta.name), names::kTakeSlurmKey);
+      "keep the old key, and their jobs would be lost. Until then {}",
+      controller.keys.slurm.name, what_stays(controller));
+  const std::string order_it = fmt::format("set the Controller's annotation {} to \"true\"", names::kTakeSlurmKey);
+  return KeyWait{
+      .jobs_run = fmt::format("{}. Jobs run: drain the nodes, or {} to lose the jobs", rule, order_it),
+      .unknown = fmt::format("{}. It is not known whether jobs run, since slurmctld or slurmrestd does not answer; if "
+                             "none do, {}",
+                             rule, order_it),
+      .config = controller.inplace_reconfigure};
+}
+
+bool hold_key(Plan& plan, Jobs jobs) {
+  if (!plan.key_wait || jobs == Jobs::kNone) return false;
+  const KeyWait wait = *std::exchange(plan.key_wait, std::nullopt);
+  std::erase_if(plan.children, [&wait](const Child& child) {
+    return child.resource == &kStatefulSets || (wait.config && child.resource == &kConfigMaps);
+  });
+  if (wait.config) plan.config_digest.clear();  // slurmctld is not to run it yet
+  plan.wait(jobs == Jobs::kRun ? wait.jobs_run : wait.unknown);
+  return true;
 }
 
 }  // namespace bascule::op::reconcile

@@ -4,19 +4,23 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "json/value.hpp"
 #include "operator/api/types.hpp"
+#include "operator/reconcile/plan.hpp"
 
 namespace bascule::op::reconcile {
 
-// As its status says; also when that says nothing of its workers' Slurm nodes.
-bool may_run_jobs(const json::Value& node_set);
+// As the NodeSet's status says, which may say nothing of its workers' Slurm nodes.
+Jobs jobs_of(const json::Value& node_set);
+bool has_workers(const json::Value& node_set);
 
-// What is said while jobs hold it up; nullopt: slurmctld has the key, or somebody said to lose jobs for it. `live` is
-// its StatefulSet, which may be nullptr, `hash` that of the key now.
-std::optional<std::string> key_wait(const Controller& controller, const json::Value* live, std::string_view hash);
+// nullopt: slurmctld has the key, or somebody said to lose jobs for it. `live` is its StatefulSet, which may be
+// nullptr, `hash` that of the key now.
+std::optional<KeyWait> key_wait(const Controller& controller, const json::Value* live, std::string_view hash);
+
+// Takes out of a plan with `key_wait` what would have slurmctld take the key, and says why; false: nothing holds it up.
+bool hold_key(Plan& plan, Jobs jobs);
 
 }  // namespace bascule::op::reconcile

@@ -337,6 +337,48 @@ TEST(OperatorSim, BeforeAChangedKeyIsTakenSlurmctldIsAsked) {
   EXPECT_EQ(w.ready(kControllers, "slurm"), "True ");
 }
 
+// What the statuses said last may be of any age.
+TEST(OperatorSim, WithoutSlurmctldsAnswerAChangedKeyIsNotTakenWhereWorkersAre) {
+  World w(20);
+  w.slurm.model().add_partition("all", true);
+  w.slurm.add_nodes("NodeName=gpu-0 CPUs=4 RealMemory=1000 Feature=gpu");
+  w.process.start();
+  w.whole_cluster();
+  w.add(kNodeSets, "gpu",
+        "{controllerRef: {name: slurm}, slurmd: {image: slurmd}, replicas: 1, updateStrategy: {type: OnDelete}}");
+  w.settle();
+  const std::vector<json::Value> pods = w.api.list(kube::resources::kPods);
+  ASSERT_EQ(pods.size(), 1u);
+  w.api.patch(kube::resources::kPods, {"slurm", std::string(json::string_at(pods[0], {"metadata", "name"}))},
+              json::parse_yaml("{status: {phase: Running, conditions: [{type: Ready, status: 'True', "
+                               "lastTransitionTime: '2026-01-01T00:00:00Z'}]}}"),
+              "status");
+  w.settle();
+  const json::Value set = w.get(kNodeSets, "gpu");
+  ASSERT_EQ(json::int_at(set, {"status", "slurmIdle"}), 1) << json::dump(set);
+  ASSERT_EQ(json::int_at(set, {"status", "readyReplicas"}), 1);
+  const std::string before = w.children().at("StatefulSet slurm-controller");
+  w.slurm.stop_controller();
+  w.api.patch(kSecrets, {"slurm", "auth"},
+              json::Object{{"data", json::Object{{"slurm.key", base64_encode("rotated")}}}});
+  w.settle(5min);
+  EXPECT_EQ(w.children().at("StatefulSet slurm-controller"), before);
+  EXPECT_THAT(w.ready(kControllers, "slurm"), HasSubstr("It is not known whether jobs run"));
+  w.slurm.start_controller();
+  w.settle(2min);
+  EXPECT_NE(w.children().at("StatefulSet slurm-controller"), before);
+  EXPECT_EQ(w.ready(kControllers, "slurm"), "True ");
+  // Where no worker is, none is lost.
+  w.patch(kNodeSets, "gpu", "{spec: {replicas: 0}}");
+  w.settle(2min);
+  ASSERT_EQ(json::int_at(w.get(kNodeSets, "gpu"), {"status", "readyReplicas"}), 0);
+  const std::string after = w.children().at("StatefulSet slurm-controller");
+  w.slurm.stop_controller();
+  w.api.patch(kSecrets, {"slurm", "auth"}, json::Object{{"data", json::Object{{"slurm.key", base64_encode("third")}}}});
+  w.settle(2min);
+  EXPECT_NE(w.children().at("StatefulSet slurm-controller"), after);
+}
+
 TEST(OperatorSim, ABadObjectSaysSoAndLosesNothing) {
   World w(3);
   w.process.start();

@@ -5,6 +5,7 @@
 // it then stays as it is. Only what is in `unwanted` is taken away.
 #pragma once
 
+#include <cstdint>
 #include <expected>
 #include <optional>
 #include <string>
@@ -49,6 +50,16 @@ struct Wait {
   std::string event = {};
 };
 
+// Whether nodes of a cluster's NodeSets run jobs; of several the greatest counts.
+enum class Jobs : std::uint8_t { kNone, kUnknown, kRun };
+// The key of auth/slurm is another than slurmctld has.
+struct KeyWait {
+  std::string jobs_run;  // what is said while they do
+  std::string unknown;   // and while nobody knows
+  bool config = false;   // the configuration waits too
+  bool workers = false;  // some are ready, which may run jobs
+};
+
 struct Plan {
   std::vector<Child> children;  // in the order they are made
   std::vector<Unwanted> unwanted;
@@ -59,8 +70,8 @@ struct Plan {
   std::optional<WallTime> wake = {};    // look again then
   bool needs_host_keys = false;         // of a LoginSet: make them, there are none
   bool waits_for_jobs = false;          // of a Controller: look again when a NodeSet has no more of them
-  // Of a Controller: its StatefulSet is made only if no Slurm node runs jobs at this moment; what is said otherwise.
-  std::string unless_jobs_run = {};
+  // Of a Controller: what would have slurmctld take the key is made only if no Slurm node runs jobs at this moment.
+  std::optional<KeyWait> key_wait = {};
   std::string config_digest = {};  // of a Controller: what slurmctld is to run; empty: it does not say it
 
   void add(const kube::Resource& resource, json::Value object) { children.push_back({&resource, std::move(object)}); }

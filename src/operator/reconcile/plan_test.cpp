@@ -61,20 +61,30 @@ json::Value stateful_set_of_another_key(MapView& view, const json::Value& contro
   return set;
 }
 
+// Of a person who says to take the key whatever runs.
+json::Value with_order(json::Value controller) {
+  json::at_or_create(controller, {"metadata", "annotations", "controller.slinky.slurm.net/take-slurm-key"}) = "true";
+  return controller;
+}
+
 TEST(ControllerPlan, AChangedKeyWaitsForTheJobsOfItsNodes) {
   const json::Value object = custom(kControllers, "slurm", kController);
+  constexpr std::string_view kRun = "Jobs run";
+  constexpr std::string_view kUnknown =
+      "It is not known whether jobs run, since slurmctld or slurmrestd does not answer; if none do, set the "
+      "Controller's annotation controller.slinky.slurm.net/take-slurm-key to \"true\"";
   struct Case {
     std::string_view status;
-    bool waits;
+    std::string_view said;  // empty: it does not wait
   };
   const Case cases[] = {
-      {"{replicas: 2, readyReplicas: 2, slurmIdle: 1, slurmAllocated: 1}", true},
-      {"{replicas: 2, readyReplicas: 2, slurmIdle: 2, slurmAllocated: 0}", false},
-      {"{replicas: 0, readyReplicas: 0, slurmAllocated: 0}", false},
-      {"{replicas: 1, readyReplicas: 0, slurmAllocated: 0}", false},  // no slurmd is there
-      {"{replicas: 1, readyReplicas: 1}", true},                      // unknown
-      {"{replicas: 1, readyReplicas: 1, slurmIdle: 0, slurmAllocated: 0, slurmDown: 0, slurmDrain: 0}", true},
-      {"{}", false},
+      {"{replicas: 2, readyReplicas: 2, slurmIdle: 1, slurmAllocated: 1}", kRun},
+      {"{replicas: 2, readyReplicas: 2, slurmIdle: 2, slurmAllocated: 0}", ""},
+      {"{replicas: 0, readyReplicas: 0, slurmAllocated: 0}", ""},
+      {"{replicas: 1, readyReplicas: 0, slurmAllocated: 0}", ""},  // no slurmd is there
+      {"{replicas: 1, readyReplicas: 1}", kUnknown},
+      {"{replicas: 1, readyReplicas: 1, slurmIdle: 0, slurmAllocated: 0, slurmDown: 0, slurmDrain: 0}", kUnknown},
+      {"{}", ""},
   };
   for (const Case& one : cases) {
     SCOPED_TRACE(one.status);
@@ -85,18 +95,39 @@ TEST(ControllerPlan, AChangedKeyWaitsForTheJobsOfItsNodes) {
     view.put(kNodeSets, set);
     view.put(kStatefulSets, stateful_set_of_another_key(view, object));
     Plan plan = plan_controller(object, view, kNow);
-    EXPECT_EQ(std::ranges::count(children_of(plan), "StatefulSet slurm-controller"), one.waits ? 0 : 1);
-    EXPECT_EQ(waits_of(plan).front().starts_with("the key in Secret auth has changed, and slurmctld takes it when no "
-                                                 "node of the NodeSets runs jobs"),
-              one.waits)
-        << waits_of(plan).front();
+    EXPECT_EQ(std::ranges::count(children_of(plan), "StatefulSet slurm-controller"), one.said.empty() ? 1 : 0);
+    EXPECT_THAT(children_of(plan), Contains("ConfigMap slurm-config"));
+    const std::string first = waits_of(plan).front();
+    EXPECT_EQ(first.starts_with("the key in Secret auth has changed, and slurmctld takes it when no node of the "
+                                "NodeSets runs jobs"),
+              !one.said.empty())
+        << first;
+    EXPECT_THAT(first, HasSubstr(one.said));
     // Whoever knows better says so.
-    json::Value ordered = object;
-    json::at_or_create(ordered, {"metadata", "annotations", "controller.slinky.slurm.net/take-slurm-key"}) = "true";
-    plan = plan_controller(ordered, view, kNow);
+    plan = plan_controller(with_order(object), view, kNow);
     EXPECT_THAT(children_of(plan), Contains("StatefulSet slurm-controller"));
     EXPECT_THAT(json::dump(child(plan, "StatefulSet")), Not(HasSubstr("take-slurm-key"))) << "it would roll once more";
   }
+}
+
+// A slurmctld that is reconfigured in place is started anew, and has the new key then.
+TEST(ControllerPlan, WhileAChangedKeyWaitsNothingIsReconfiguredInPlace) {
+  const json::Value object =
+      custom(kControllers, "slurm",
+             std::string(kController.substr(0, kController.rfind('}'))) + ", inplaceReconfigure: true}");
+  MapView view = whole_namespace();
+  json::Value busy = custom(kNodeSets, "gpu", kNodeSet);
+  busy.get_object()["status"] = json::parse_yaml("{replicas: 2, readyReplicas: 2, slurmAllocated: 2}");
+  view.put(kNodeSets, busy);
+  view.put(kStatefulSets, stateful_set_of_another_key(view, object));
+  Plan plan = plan_controller(object, view, kNow);
+  EXPECT_THAT(children_of(plan), ElementsAre("Service slurm-controller-internal", "Service slurm-controller"));
+  EXPECT_THAT(waits_of(plan).front(), HasSubstr("StatefulSet slurm-controller and, since slurmctld would take the key "
+                                                "with it, ConfigMap slurm-config stay as they are"));
+  EXPECT_EQ(plan.config_digest, "") << "slurmctld is not to run it";
+  plan = plan_controller(with_order(object), view, kNow);
+  EXPECT_THAT(children_of(plan), Contains("ConfigMap slurm-config"));
+  EXPECT_NE(plan.config_digest, "");
 }
 
 TEST(ControllerPlan, OnlyAnotherKeyWaitsForJobs) {

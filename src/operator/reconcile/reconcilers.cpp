@@ -183,7 +183,7 @@ struct Reconcilers::Impl {
   }
 
   void status_changed(const ObjectPtr& before, const ObjectPtr& after) {
-    if (may_run_jobs(before->value) != may_run_jobs(after->value)) wake(jobs_thing(controller_of_node_set(*after)));
+    if (jobs_of(before->value) != jobs_of(after->value)) wake(jobs_thing(controller_of_node_set(*after)));
     room_changed(before, after);
   }
 
@@ -253,7 +253,7 @@ struct Reconcilers::Impl {
     CachedView view(parts.caches, watchers, reader, name.ns);
     Plan plan = plan_of(kind, *object, view);
     if (plan.waits_for_jobs) watchers.note(reader, jobs_thing(name));
-    if (!plan.unless_jobs_run.empty()) co_await ask_for_jobs(name, plan, stop);
+    if (plan.key_wait) co_await ask_for_jobs(name, plan, stop);
     std::exception_ptr failure;
     if (plan.needs_host_keys) co_await make_host_keys(object, kind, plan, failure, stop);
     std::optional<Duration> held = refusals.hold(reader, plan, loop.now());
@@ -290,22 +290,20 @@ struct Reconcilers::Impl {
     co_return result;
   }
 
-  // The statuses may be of half a minute ago, so slurmctld itself is asked. Without an answer they count.
+  // The statuses may be of half a minute ago, or of any age when slurmctld does not answer: so it is asked itself.
   Task<> ask_for_jobs(const NamespacedName& controller, Plan& plan, std::stop_token stop) {
     constexpr Duration kAgain = 10s;
     if (!options.slurm_nodes) co_return;
     const std::optional<std::vector<slurm::Node>> nodes = co_await options.slurm_nodes(controller, stop);
-    if (!nodes) co_return;
     std::set<std::string> features;
     for (const ObjectPtr& set : parts.caches.node_sets_of(controller)) features.insert(feature_of(*set));
     const auto busy = [&features](const slurm::Node& node) {
       return runs_jobs(node) &&
              std::ranges::any_of(node.features, [&](const auto& one) { return features.contains(one); });
     };
-    if (std::ranges::none_of(*nodes, busy)) co_return;
-    std::erase_if(plan.children, [](const Child& child) { return child.resource == &kStatefulSets; });
-    plan.wait(plan.unless_jobs_run);
-    plan.wake = loop.wall() + kAgain;
+    Jobs jobs = plan.key_wait->workers ? Jobs::kUnknown : Jobs::kNone;
+    if (nodes) jobs = std::ranges::any_of(*nodes, busy) ? Jobs::kRun : Jobs::kNone;
+    if (hold_key(plan, jobs)) plan.wake = loop.wall() + kAgain;
   }
 
   NamespacedName note_child(const kube::DynamicObject& object, const std::string& reader, const Child& child) {
