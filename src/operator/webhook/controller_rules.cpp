@@ -192,7 +192,9 @@ void controller_rules(const json::Value& object, const json::Value* old, const K
     if (before != after) {
       findings.fault("spec.slurmKeyRef.name",
                      "cannot be changed from {} to {}, since daemons with different keys do not talk to each other; to "
-                     "rotate the key let the jobs end, then change the content of Secret {}",
+                     "rotate the key let the jobs end, then change the content of Secret {}; if it is immutable, make "
+                     "it anew while no pod "
+                     "mounts it",
                      quoted(before), quoted(after), quoted(before));
     }
     persistence_rules(object, *old, findings);

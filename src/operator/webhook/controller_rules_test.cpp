@@ -66,7 +66,9 @@ TEST(controller_rules, what_cannot_be_changed) {
       {"{slurmKeyRef: {name: a, key: k}}", "{slurmKeyRef: {name: b, key: k}}",
        "spec.slurmKeyRef.name: cannot be changed from 'a' to 'b', since daemons with different keys do not talk to "
        "each "
-       "other; to rotate the key let the jobs end, then change the content of Secret 'a'"},
+       "other; to rotate the key let the jobs end, then change the content of Secret 'a'; if it is immutable, make it "
+       "anew "
+       "while no pod mounts it"},
       {"{jwtKeyRef: {name: a, key: k}}", "{jwtKeyRef: {name: a, key: l}}", "spec.jwtKeyRef: cannot be changed"},
       {"{jwtHs256KeyRef: {name: a, key: k}}", "{jwtKeyRef: {name: a, key: k}}", ""},  // the same key, by its newer name
       {"{jwtHs256KeyRef: {name: a, key: k}}", "{jwtKeyRef: {name: b, key: k}, jwtHs256KeyRef: {name: a, key: k}}",
