@@ -102,7 +102,10 @@ std::string merged_parameters(std::string_view conf, const Required& required) {
       if (!member.empty() && known.insert(option_of(member)).second) members.emplace(member);
     }
     std::string value = fmt::format("{}", fmt::join(members, ","));
-    if (value.find_first_of(" \t") != std::string::npos) value = '"' + value + '"';
+    if (value.find_first_of(" \t") != std::string::npos) {
+      value.insert(0, 1, '"');
+      value += '"';
+    }
     text += fmt::format("{}{}={}", text.empty() ? "" : "\n", key, value);
   }
   return text;
