@@ -9,7 +9,7 @@ from kubernetes.client.rest import ApiException
 
 from objects import NAMESPACE, pod
 from slurm import VERSION_24
-from waiting import eventually
+from waiting import always, eventually
 
 pytestmark = pytest.mark.skipif(VERSION_24, reason="external nodes with devices need Slurm 26.05")
 CLASS = "gpu.example.com"
@@ -23,23 +23,24 @@ def slice_of(node, part, parts, devices):
                  "devices": [{"name": f"gpu-{i}", "attributes": {"index": {"int": i}}} for i in devices]}}
 
 
-@pytest.fixture
-def gpus(bascule, cluster, slurm):
-    """A worker with four GPUs in two slices, as Slurm counts them."""
-    api = client.CustomObjectsApi()
-    node = cluster.workers[-1]
-    made = [("deviceclasses", {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": CLASS},
-                               "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{CLASS}'"}}]}}),
-            ("resourceslices", slice_of(node, 0, 2, range(2))), ("resourceslices", slice_of(node, 1, 2, range(2, 4)))]
-    for kind, body in made:
-        api.create_cluster_custom_object("resource.k8s.io", "v1", kind, body)
-    yield node, api
+def publish(api, made):
     for kind, body in made:
         try:
-            api.delete_cluster_custom_object("resource.k8s.io", "v1", kind, body["metadata"]["name"])
+            api.create_cluster_custom_object("resource.k8s.io", "v1", kind, body)
         except ApiException as e:
-            assert e.status == 404
-    eventually(lambda: node in slurm.nodes() and CLASS not in gres(slurm, node), "Slurm counts no GPUs there any more")
+            assert e.status == 409, e
+
+
+@pytest.fixture
+def gpus(bascule, cluster, slurm):
+    """A worker with four GPUs in two slices, as Slurm counts them. They stay: fewer devices count only after ten minutes."""
+    api = client.CustomObjectsApi()
+    node = cluster.workers[-1]
+    slices = [("resourceslices", slice_of(node, part, 2, range(2 * part, 2 * part + 2))) for part in range(2)]
+    publish(api, [("deviceclasses", {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": CLASS},
+                                     "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{CLASS}'"}}]}}), *slices])
+    eventually(lambda: f"gpu:{CLASS}:4" in gres(slurm, node), "Slurm counts four GPUs")
+    return node, api, slices
 
 
 def asking(name, count):
@@ -63,8 +64,7 @@ def held(api):
 
 
 def test_pods_get_claims_for_the_devices_that_slurm_gave(gpus, kube, slurm):
-    node, api = gpus
-    eventually(lambda: f"gpu:{CLASS}:4" in gres(slurm, node), "Slurm counts four GPUs")
+    node, api, _ = gpus
     for name, count in (("two", 2), ("one", 1)):
         kube.apply(asking(name, count))
     for name in ("two", "one"):
@@ -83,8 +83,19 @@ def test_pods_get_claims_for_the_devices_that_slurm_gave(gpus, kube, slurm):
 
 
 def test_more_devices_than_a_node_has_are_not_submitted(gpus, kube, slurm):
-    node, api = gpus
-    eventually(lambda: f"gpu:{CLASS}:4" in gres(slurm, node), "Slurm counts four GPUs")
+    _, api, _ = gpus
     kube.apply(asking("five", 5))
     eventually(lambda: any(f"too few devices of class {CLASS}" in said for said in kube.said_about(kube.pod("five"))), "the pod says why")
     assert not kube.job_id(kube.pod("five")) and not claims(api)
+
+
+def test_a_driver_that_starts_anew_leaves_the_node_alone(gpus, kube, slurm):
+    node, api, slices = gpus
+    for kind, body in slices:
+        api.delete_cluster_custom_object("resource.k8s.io", "v1", kind, body["metadata"]["name"])
+    try:
+        always(lambda: f"gpu:{CLASS}:4" in gres(slurm, node) and "DRAIN" not in slurm.nodes()[node]["state"], 5, "the node keeps its GPUs in Slurm")
+    finally:
+        publish(api, slices)
+    kube.apply(asking("four", 4))
+    eventually(lambda: kube.pod("four").spec.node_name == node, "a pod gets all four")
