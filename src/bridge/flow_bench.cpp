@@ -40,6 +40,8 @@ int run(const std::string& kubeconfig, const std::string& slurm_port, Options op
   return testing::work_until_terminated(loop, [&worker](std::stop_token stop) { return worker.run(std::move(stop)); });
 }
 
+constexpr std::int64_t kWarmUp = 10;
+
 class Cluster final {
  public:
   explicit Cluster(int nodes)
@@ -68,6 +70,12 @@ class Cluster final {
   }
   void make_jobs(std::int64_t count) const { testing::ask(kubeconfig(), "/bench/jobs?" + std::to_string(count)); }
   void make_gang(std::int64_t pods) const { testing::ask(kubeconfig(), "/bench/gang?" + std::to_string(pods)); }
+  // Until all is warm, and both processes work.
+  void warm_up() const {
+    make_jobs(kWarmUp);
+    wait("complete", kWarmUp);
+    wait("live", 0);
+  }
   // Seconds until it is so.
   double wait(std::string_view what, std::int64_t wanted) const {
     for (const auto start = SteadyClock::now();;) {
@@ -89,18 +97,16 @@ void job_flow(benchmark::State& state) {
   try {
     const Cluster cluster(500);
     const std::int64_t jobs = state.range(0);
-    cluster.make_jobs(10);  // all is warm, and both processes work
-    cluster.wait("complete", 10);
-    cluster.wait("live", 0);
+    cluster.warm_up();
     const std::int64_t writes = cluster.state("writes"), calls = cluster.state("calls");
     const double processor = cluster.processor_seconds();
     for ([[maybe_unused]] const auto _ : state) {
       cluster.make_jobs(jobs);
-      const double took = cluster.wait("bound", jobs + 10);
+      const double took = cluster.wait("bound", jobs + kWarmUp);
       state.SetIterationTime(took);
       state.counters["bound_per_s"] = static_cast<double>(jobs) / took;
     }
-    cluster.wait("complete", jobs + 10);
+    cluster.wait("complete", jobs + kWarmUp);
     cluster.wait("live", 0);
     const auto each = static_cast<double>(jobs);
     state.counters["processor_ms"] = (cluster.processor_seconds() - processor) * 1000 / each;
@@ -119,16 +125,14 @@ void gang_flow(benchmark::State& state) {
   try {
     const std::int64_t pods = state.range(0);
     const Cluster cluster(static_cast<int>(pods));
-    cluster.make_jobs(10);
-    cluster.wait("complete", 10);
-    cluster.wait("live", 0);
+    cluster.warm_up();
     const std::int64_t writes = cluster.state("writes"), calls = cluster.state("calls");
     const double processor = cluster.processor_seconds();
     for ([[maybe_unused]] const auto _ : state) {
       cluster.make_gang(pods);
-      state.SetIterationTime(cluster.wait("bound", pods + 10));
+      state.SetIterationTime(cluster.wait("bound", pods + kWarmUp));
     }
-    const double ended = cluster.wait("complete", 11);
+    const double ended = cluster.wait("complete", kWarmUp + 1);
     state.counters["ended_s"] = ended + cluster.wait("live", 0);
     const auto each = static_cast<double>(pods);
     state.counters["processor_ms"] = (cluster.processor_seconds() - processor) * 1000 / each;

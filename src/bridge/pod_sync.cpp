@@ -78,10 +78,7 @@ struct PodSync::Impl {
     parts.mirror.set_wants_detail([this](JobId id, const slurm::Job* known, const slurm::JobStates& now) {
       return !starts(known, now) && index.any_pod(id, holds_node);
     });
-    parts.mirror.on_health([this](bool reachable) {
-      if (!reachable) went_away = loop.now();
-      all_again();
-    });
+    parts.mirror.on_health([this](bool) { all_again(); });
     if (parts.devices == nullptr) return;
     parts.devices->on_our_claim = [this](const ClaimPtr& claim) {
       const PodPtr pod = parts.pods.get({claim->meta.key.ns, claim->pod_name});
@@ -97,13 +94,12 @@ struct PodSync::Impl {
   runtime::Controller controller;
   std::map<Uid, PodSyncMemory> memory;
   bool was_synced = false;
-  TimePoint went_away = TimePoint::min();  // slurmctld, as far as is known
   // The latest time since when slurmctld is known not to have been running. It stays true whatever happens.
   std::optional<WallTime> restarted;
 
   // slurmctld may have lost the job, and given its id to another.
   bool may_be_lost(const slurm::Job& job) const {
-    return is_fresh(job, loop.wall()) || parts.mirror.full_as_of() <= went_away;
+    return is_fresh(job, loop.wall()) || !parts.mirror.listed_since_away();
   }
 
   void all_again() {

@@ -69,10 +69,7 @@ void Scheduler::Impl::connect() {
     table.on_slurm_node(change.before, change.after);
     nodes_changed();
   });
-  mirror.on_health([this](bool reachable) {
-    if (!reachable) went_away = loop.now();
-    all_again();
-  });
+  mirror.on_health([this](bool) { all_again(); });
 }
 
 // A pod whose job is lost and whose id is another's holds its node without Slurm's knowledge.
@@ -106,7 +103,7 @@ void Scheduler::Impl::all_again() {
 
 SlurmView Scheduler::Impl::slurm_view() const {
   return {mirror.synced(),          mirror.nodes_synced(), mirror.reachable(),
-          mirror.why_unreachable(), mirror.full_as_of(),   went_away};
+          mirror.why_unreachable(), mirror.full_as_of(),   mirror.listed_since_away()};
 }
 
 Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop) {

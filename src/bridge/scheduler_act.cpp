@@ -143,7 +143,7 @@ Task<> Scheduler::Impl::update(UnitPlan::Update update, Uid unit, std::stop_toke
 Task<> Scheduler::Impl::cancel_job(UnitPlan::Cancel cancel, Uid unit, std::stop_token stop) {
   const auto seen = mirror.job(cancel.job);
   if (!seen) co_return;
-  if (is_fresh(*seen, loop.wall()) || !slurm_view().listed_since()) {
+  if (is_fresh(*seen, loop.wall()) || !mirror.listed_since_away()) {
     // slurmctld may have lost it, and given its id to another.
     const std::optional<slurm::Job> asked = co_await mirror.ask(cancel.job, stop);
     if (!asked || !index->has_job(unit, cancel.job)) co_return mirror.poke();
@@ -226,7 +226,7 @@ Task<> Scheduler::Impl::drop_ended(std::vector<UnitPlan::Bind>& binds, Uid unit,
   for (auto& [id, job] : now) {
     const auto& asked = memory[unit].confirmed;
     const auto answer = asked.find(id);
-    const bool fresh = (slurm_view().listed_since() && loop.now() - mirror.confirmed_at(id) <= kConfirmWithin) ||
+    const bool fresh = (mirror.listed_since_away() && loop.now() - mirror.confirmed_at(id) <= kConfirmWithin) ||
                        (answer != asked.end() && loop.now() <= answer->second);
     bool known = fresh;
     if (!fresh) known = (co_await mirror.ask(id, stop)).has_value();

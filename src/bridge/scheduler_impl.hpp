@@ -70,7 +70,6 @@ struct Scheduler::Impl {
   std::set<JobId> handed_on;  // being given to another unit
   std::uint64_t nodes_seen = 0;
   bool was_synced = false;
-  TimePoint went_away = TimePoint::min();            // slurmctld, as far as is known
   TimePoint look_for_lost_until = TimePoint::min();  // a job that is not known may be one whose submit was not answered
 
   // What happens, and the plan for one unit (scheduler.cpp).

@@ -240,7 +240,7 @@ void UnitPlanner::bind(const HeldJob& held, std::vector<UnitPlan::Bind> binds) {
   if (binds.empty()) return;
   if (memory_.bind_after && now_ < *memory_.bind_after) return wake_at(*memory_.bind_after);
   const auto asked = memory_.confirmed.find(job);
-  const bool confirmed = slurm_.listed_since() && now_ - held.view->confirmed_at <= kConfirmWithin;
+  const bool confirmed = slurm_.listed_since_away && now_ - held.view->confirmed_at <= kConfirmWithin;
   if (!confirmed && (asked == memory_.confirmed.end() || now_ > asked->second)) {
     plan_.confirms.push_back(job);
     return;

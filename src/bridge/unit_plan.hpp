@@ -74,12 +74,9 @@ struct SlurmView {
   bool synced = false;  // a full job table of this leadership is in
   bool nodes_synced = false;
   bool reachable = false;
-  std::string why;         // when not reachable
-  TimePoint full_as_of{};  // when the last full table was asked for
-  // When it last stopped answering. Until a later table is in, an id may be another job's, though its state is as
-  // before.
-  TimePoint went_away = TimePoint::min();
-  bool listed_since() const noexcept { return full_as_of > went_away; }
+  std::string why;                // when not reachable
+  TimePoint full_as_of{};         // when the last full table was asked for
+  bool listed_since_away = true;  // ClusterMirror::listed_since_away()
 };
 
 // Which Kubernetes nodes Slurm may use for pods that share a job: each must fit any of them, since Slurm does not know

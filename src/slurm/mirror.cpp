@@ -173,6 +173,9 @@ std::string ClusterMirror::why_unreachable() const {
 TimePoint ClusterMirror::full_as_of() const noexcept {
   return impl_->core.full_as_of();
 }
+bool ClusterMirror::listed_since_away() const noexcept {
+  return impl_->core.listed_since_away();
+}
 TimePoint ClusterMirror::nodes_as_of() const noexcept {
   return impl_->core.nodes_as_of();
 }

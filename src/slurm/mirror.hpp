@@ -84,7 +84,10 @@ class ClusterMirror final {
   // When the last trusted full job table was asked for (not answered): a job submitted before that instant whose submit
   // had ended is in it.
   TimePoint full_as_of() const noexcept;
-  // The same of the node table.
+  // That table was asked for after slurmctld last stopped answering. Until then an id may be another job's, though its
+  // state is as before.
+  bool listed_since_away() const noexcept;
+  // The same as full_as_of() of the node table.
   TimePoint nodes_as_of() const noexcept;
   // When the state of this job was last confirmed by any answer.
   TimePoint confirmed_at(JobId id) const noexcept;

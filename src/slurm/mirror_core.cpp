@@ -218,6 +218,7 @@ void MirrorCore::failed(const Ask& ask, TimePoint now, std::string why) {
   failing_ = true;
   why_ = std::move(why);
   // One kind of question that fails for ever, while others are answered, must not make a storm of them.
+  if (reachable_was) away_at_ = now;
   if (reachable_was && now - good_since_ > kForgiven) back_off_ = {};
   back_off_ = back_off_ == Duration{} ? kFirstRetry : std::min(kLastRetry, back_off_ * 2);
   retry_at_ = now + back_off_;

@@ -85,6 +85,7 @@ class MirrorCore final {
   bool reachable() const noexcept { return reachable_; }
   const std::string& why_unreachable() const noexcept { return why_; }
   TimePoint full_as_of() const noexcept { return full_as_of_; }
+  bool listed_since_away() const noexcept { return full_as_of_ > away_at_; }
   TimePoint nodes_as_of() const noexcept { return nodes_as_of_; }
   // Serials of the last trusted full table's question, and of the last question at all.
   std::uint64_t full_serial() const noexcept { return full_serial_; }
@@ -162,6 +163,7 @@ class MirrorCore final {
   TimePoint jobs_whole_{};  // when a table last came whole
   TimePoint nodes_whole_{};
   TimePoint full_as_of_ = TimePoint::min();
+  TimePoint away_at_ = TimePoint::min();  // when it last stopped answering
   TimePoint nodes_as_of_ = TimePoint::min();
   std::uint64_t full_serial_ = 0;
   // The highest ids of the last two counted tables: an id not above them that neither had is in use no more.
