@@ -11,23 +11,11 @@
 #include <string_view>
 
 #include "base/log.hpp"
+#include "base/text.hpp"
 
 namespace bascule::net {
 
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return out;
-}
-
-std::string_view trimmed(std::string_view text) noexcept {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
 
 struct Address {
   std::array<unsigned char, 16> bytes{};  // of IPv4 the last four count
@@ -107,11 +95,11 @@ bool is_named(const Target& target, const std::string& entry) {
 }
 
 bool goes_straight(const Url& url, const std::string& none) {
-  const Target target{lower(url.host), url.port, address_of(url.host)};
+  const Target target{lowered(url.host), url.port, address_of(url.host)};
   if (target.host == "localhost" || (target.address && is_loopback(*target.address))) return true;
   for (std::string_view rest = none; !rest.empty();) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
-    if (is_named(target, lower(trimmed(rest.substr(0, comma))))) return true;
+    if (is_named(target, lowered(trimmed(rest.substr(0, comma))))) return true;
     rest.remove_prefix(std::min(comma + 1, rest.size()));
   }
   return false;
@@ -134,7 +122,7 @@ std::optional<Url> proxy_of(const Url& url, const ProxyVariables& variables) {
   if (value.empty() || goes_straight(url, variables.none)) return std::nullopt;
   const std::string name = secure ? "HTTPS_PROXY" : "HTTP_PROXY";
   const std::size_t scheme = value.find("://");
-  if (scheme != std::string_view::npos && lower(value.substr(0, scheme)) != "http") {
+  if (scheme != std::string_view::npos && lowered(value.substr(0, scheme)) != "http") {
     throw std::invalid_argument(name + ": " + std::string(value.substr(0, scheme)) +
                                 " proxies are not supported; use an http:// proxy, or name " + url.host +
                                 " in NO_PROXY");
