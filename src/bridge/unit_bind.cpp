@@ -204,8 +204,9 @@ bool UnitPlanner::denied(const HeldJob& held, const Seats& seats) {
     const UnitMemory::Denial* denial = denial_of(pod, job.id);
     if (denial == nullptr || denial->last < started) continue;
     const bool claim = denial->what == UnitMemory::Denial::What::kClaim;
+    // Said again after so long: it may not have been asked for meanwhile, while the node waited for something else.
     const TimePoint patience = std::max(denial->since, started) + (claim ? kEndPatience : kMisfitPatience);
-    if (now_ >= patience) overdue = denial;
+    if (denial->last >= patience) overdue = denial;
     if (now_ < patience) wake_at(patience);
   }
   if (overdue != nullptr) plan_.cancels.push_back({job.id, "Kubernetes does not let its pods start: " + overdue->why});
@@ -222,11 +223,13 @@ bool UnitPlanner::knows_neighbours(const HeldJob& held, const std::vector<UnitPl
   std::set<JobId> ask;
   for (const UnitPlan::Bind& one : binds) {
     for (const Neighbour& other : nodes_.neighbours(one.node->meta.key.name)) {
-      if (other.job != job.id && other.confirmed_at < since) ask.insert(other.job);
+      // Without a table since slurmctld was away the id may be another's: its state says nothing.
+      const bool known = slurm_.listed_since_away && other.confirmed_at >= since;
+      if (other.job != job.id && !known) ask.insert(other.job);
     }
   }
   if (ask.empty()) return true;
-  if (ask.size() <= kAskedEach) {
+  if (slurm_.listed_since_away && ask.size() <= kAskedEach) {
     plan_.confirms.assign(ask.begin(), ask.end());
   } else {
     plan_.look_soon = true;

@@ -256,6 +256,12 @@ TEST_F(UnitPlanTest, AsksAboutThePodsOnTheNodeBeforeItBindsBesideThem) {
   EXPECT_TRUE(p.binds.empty());
   EXPECT_EQ(p.confirms, std::vector{JobId{5}});
   known.confirmed_at = now += 1ms;
+  slurm.listed_since_away = false;
+  memory.confirmed = {{JobId{7}, now + 1s}};
+  p = plan();
+  EXPECT_TRUE(p.binds.empty()) << "job 5 may be another's by now";
+  EXPECT_TRUE(p.look_soon && p.wake && p.confirms.empty());
+  slurm.listed_since_away = true;
   EXPECT_EQ(plan().binds.size(), 1u) << "they share it";
   known.hold = Neighbour::Hold::kUnknown;
   p = plan();
@@ -371,8 +377,8 @@ TEST_F(UnitPlanTest, AMarkThatKubernetesRefusesGivesTheJobBack) {
     memory.deny(pod.meta.uid, UnitMemory::Denial::What::kMark, "not here", now);
     ++tries;
   }
-  EXPECT_EQ(now, TimePoint(1h) + kMisfitPatience);
-  EXPECT_EQ(tries, 5u);
+  EXPECT_EQ(now, TimePoint(1h) + 32s) << "the first no after kMisfitPatience";
+  EXPECT_EQ(tries, 6u);
   EXPECT_TRUE(memory.refused.empty()) << "no node is to blame";
   view.jobs.clear();
   add_job(8, slurm::JobState::kRunning, "n1");
@@ -396,11 +402,33 @@ TEST_F(UnitPlanTest, ABindingThatKubernetesRefusesGivesTheJobBack) {
   EXPECT_EQ(plan().binds.size(), 1u) << "once more";
   now = view.jobs[0].confirmed_at = TimePoint(1h) + kMisfitPatience;
   p = plan();
+  EXPECT_EQ(p.binds.size(), 1u) << "nobody was asked since";
+  EXPECT_TRUE(p.cancels.empty());
+  memory.deny(pod.meta.uid, UnitMemory::Denial::What::kBinding, "not here", now);
+  p = plan();
   EXPECT_TRUE(p.binds.empty());
   EXPECT_EQ(p.cancels.size(), 1u);
   pod.node_name = interner("n1");
   plan();
   EXPECT_TRUE(memory.denied.empty());
+}
+
+TEST_F(UnitPlanTest, ABindingRefusedOnceDoesNotCountOnWhileItsNodeWaitsForSomethingElse) {
+  auto other = std::make_shared<kube::Pod>();
+  other->meta.key = {"ns", "other"};
+  other->meta.uid = Uid("other");
+  other->meta.labels = {{interner(names::kSlurmJobId), interner("5")}};
+  other->node_name = interner("n1");
+  nodes.on_pod(nullptr, other);
+  nodes.on_neighbour([&](Neighbour& one) { one.hold = Neighbour::Hold::kOver; });
+  add_job(7, slurm::JobState::kRunning, "n1");
+  mark(7);
+  plan();
+  memory.deny(pod.meta.uid, UnitMemory::Denial::What::kBinding, "not here", now);
+  now = view.jobs[0].confirmed_at = TimePoint(1h) + 2 * kMisfitPatience;
+  EXPECT_TRUE(plan().cancels.empty());
+  nodes.on_pod(other, nullptr);
+  EXPECT_EQ(plan().binds.size(), 1u);
 }
 
 // Slurm does not know why the job was given back: it would choose the same node again, for ever.

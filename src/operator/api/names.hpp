@@ -53,6 +53,8 @@ inline constexpr std::string_view kNodeCordonReason = "nodeset.slinky.slurm.net/
 inline constexpr std::string_view kHostnameOverride = "nodeset.slinky.slurm.net/hostname-override";
 inline constexpr std::string_view kTopologySpec = "topology.slinky.slurm.net/spec";  // copied to the worker pod
 inline constexpr std::string_view kFeaturesSpec = "features.slinky.slurm.net/spec";
+// Annotation of a child, ours: a hash of what was applied last.
+inline constexpr std::string_view kStamp = "slinky.slurm.net/applied";
 // Annotations of pod templates: hashes of what is mounted, so that a change rolls the pods.
 inline constexpr std::string_view kSlurmKeyHash = "slinky.slurm.net/slurm-key-hash";
 inline constexpr std::string_view kJwtKeyHash = "slinky.slurm.net/jwt-key-hash";

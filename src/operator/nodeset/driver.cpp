@@ -7,6 +7,7 @@
 #include "base/log.hpp"
 #include "operator/api/names.hpp"
 #include "operator/api/read.hpp"
+#include "operator/builders/slurm_key.hpp"
 #include "operator/nodeset/driver_pass.hpp"
 #include "operator/nodeset/driver_state.hpp"
 #include "operator/nodeset/identity.hpp"
@@ -92,6 +93,13 @@ struct NodeSetDriver::Impl {
     });
     parts.secrets.on_change([this](const ObjectPtr& before, const ObjectPtr& after) {
       views.sets_of_secret((after ? after : before)->meta.key, soon());
+    });
+    parts.stateful_sets.on_change([this](const ObjectPtr& before, const ObjectPtr& after) {
+      const auto key_of = [](const ObjectPtr& set) { return slurmctld_key(set ? &set->value : nullptr); };
+      if (key_of(before) == key_of(after)) return;
+      const kube::ObjectMeta& meta = (after ? after : before)->meta;
+      if (kube::value_or(meta.labels, names::kAppName) != names::kSlurmctld.name) return;
+      views.sets_of_controller({meta.key.ns, std::string(kube::value_or(meta.labels, names::kAppInstance))}, soon());
     });
     views.pods.on_change([this](const PodPtr& before, const PodPtr& after) {
       if (before) views.sets_of(*before, soon());

@@ -25,10 +25,11 @@ class NodeSetDriver final {
  public:
   struct Parts {
     kube::Client& kube;
-    kube::Informer<kube::DynamicObject>& nodesets;     // these three not started yet
-    kube::Informer<kube::DynamicObject>& controllers;  //
-    kube::Informer<kube::DynamicObject>& secrets;      //
-    SlurmClusters& clusters;                           // not started yet
+    kube::Informer<kube::DynamicObject>& nodesets;       // these four not started yet
+    kube::Informer<kube::DynamicObject>& controllers;    //
+    kube::Informer<kube::DynamicObject>& secrets;        //
+    kube::Informer<kube::DynamicObject>& stateful_sets;  // slurmctld's at least
+    SlurmClusters& clusters;                             // not started yet
     kube::EventRecorder& events;
     runtime::Metrics* metrics;  // may be nullptr
   };
@@ -44,7 +45,7 @@ class NodeSetDriver final {
   // All of `parts` outlive this; the clusters and the informers have stopped before this dies.
   NodeSetDriver(Parts parts, Options options);
   ~NodeSetDriver();
-  // Once the three informers are synced and the clusters started. Its own informers (worker pods, nodes, claims,
+  // Once the four informers are synced and the clusters started. Its own informers (worker pods, nodes, claims,
   // revisions) start with it; nothing is planned before they are synced.
   void start();
   Task<> stop();

@@ -10,6 +10,7 @@
 #include "base/log.hpp"
 #include "operator/api/names.hpp"
 #include "operator/api/read.hpp"
+#include "operator/builders/slurm_key.hpp"
 #include "operator/config/hash.hpp"
 #include "operator/config/node_conf.hpp"
 #include "operator/nodeset/identity.hpp"
@@ -228,7 +229,9 @@ void Views::read_template(Reading& to) const {
       const auto slurm_key = secret_hash(to.set, to.controller->keys.slurm, to.trouble);
       const auto sssd = to.set.ssh.enabled ? secret_hash(to.set, to.set.ssh.sssd, to.trouble) : std::string();
       if (slurm_key && sssd) {
-        input.slurm_key_hash = *slurm_key;
+        const ObjectPtr slurmctld =
+            parts_.stateful_sets.get({to.set.meta.ns, names::controller(to.controller->meta.name)});
+        input.slurm_key_hash = key_in_use(*to.controller, slurmctld ? &slurmctld->value : nullptr, *slurm_key);
         input.sssd_hash = *sssd;
         made = worker_template(input);
         to.input.emplace(input);

@@ -43,6 +43,7 @@ inline Task<> operator_main(testing::SimEnvironment& self, net::Transport& api, 
   Dynamic controllers(client, {.resource = kControllers, .seed = 2}, kube::decode_dynamic, interner);
   Dynamic restapis(client, {.resource = kRestApis, .seed = 3}, kube::decode_dynamic, interner);
   Dynamic secrets(client, {.resource = r::kSecrets, .seed = 4}, kube::decode_dynamic, interner);
+  Dynamic stateful_sets(client, {.resource = kStatefulSets, .seed = 5}, kube::decode_dynamic, interner);
   kube::EventRecorder events(client, "slurm-operator", "sim");
   SlurmClusters clusters({.loop = self.loop,
                           .controllers = controllers,
@@ -51,10 +52,10 @@ inline Task<> operator_main(testing::SimEnvironment& self, net::Transport& api, 
                           .connect = [&](const std::string&) { return self.network.connect(self.loop, rest); },
                           .metrics = nullptr},
                          {});
-  NodeSetDriver driver({client, nodesets, controllers, secrets, clusters, events, nullptr}, {});
-  for (Dynamic* one : {&nodesets, &controllers, &restapis, &secrets}) one->start();
+  NodeSetDriver driver({client, nodesets, controllers, secrets, stateful_sets, clusters, events, nullptr}, {});
+  for (Dynamic* one : {&nodesets, &controllers, &restapis, &secrets, &stateful_sets}) one->start();
   bool synced = true;
-  for (Dynamic* one : {&nodesets, &controllers, &restapis, &secrets}) {
+  for (Dynamic* one : {&nodesets, &controllers, &restapis, &secrets, &stateful_sets}) {
     const bool has = co_await one->wait_synced(stop, TimePoint::max());
     synced = synced && has;
   }
@@ -68,7 +69,7 @@ inline Task<> operator_main(testing::SimEnvironment& self, net::Transport& api, 
   *out = nullptr;
   co_await driver.stop();
   co_await clusters.stop();
-  for (Dynamic* one : {&nodesets, &controllers, &restapis, &secrets}) co_await one->stop();
+  for (Dynamic* one : {&nodesets, &controllers, &restapis, &secrets, &stateful_sets}) co_await one->stop();
   co_await events.stop(self.loop.now() + 1s);
 }
 

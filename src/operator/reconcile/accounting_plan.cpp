@@ -1,10 +1,31 @@
 #include "operator/api/read.hpp"
 #include "operator/api/resources.hpp"
 #include "operator/builders/accounting.hpp"
+#include "operator/builders/slurm_key.hpp"
 #include "operator/config/slurmdbd_conf.hpp"
 #include "operator/reconcile/plan.hpp"
 
 namespace bascule::op::reconcile {
+
+namespace {
+
+// slurmdbd hears those who have its key: as long as a Controller of it waits to take another, so does it.
+void keep_key(const Accounting& accounting, View& view, KeyHashes& keys) {
+  for (const json::Value* object : view.controllers_of(accounting.meta.name)) {
+    try {
+      const Controller controller = read_controller(*object);
+      if (controller.keys.slurm != accounting.keys.slurm) continue;
+      const json::Value* slurmctld = view.find(kStatefulSets, names::controller(controller.meta.name));
+      const std::string in_use = key_in_use(controller, slurmctld, keys.slurm);
+      if (in_use == keys.slurm) continue;
+      keys.slurm = in_use;
+      return;
+    } catch (const BadObject&) {  // told where it is read for itself
+    }
+  }
+}
+
+}  // namespace
 
 Plan plan_accounting(const json::Value& object, View& view) {
   const Accounting accounting = read_accounting(object);
@@ -18,7 +39,8 @@ Plan plan_accounting(const json::Value& object, View& view) {
     return plan;
   }
   plan.add(kServices, accounting_service(accounting));
-  const std::optional<KeyHashes> keys = key_hashes(view, accounting.keys, plan);
+  std::optional<KeyHashes> keys = key_hashes(view, accounting.keys, plan);
+  if (keys) keep_key(accounting, view, *keys);
   const KeyRef& ref = accounting.storage.password;
   std::expected<std::string, std::string> password;
   if (!ref.empty()) password = secret_bytes(view, ref, "spec.storageConfig.passwordKeyRef");

@@ -12,12 +12,12 @@
 #include <string_view>
 
 #include "json/value.hpp"
+#include "operator/api/names.hpp"
 
 namespace bascule::op::reconcile {
 
 inline constexpr std::string_view kFieldManager = "slurm-operator";
-// Annotation of a child, ours: a hash of what was applied last.
-inline constexpr std::string_view kStamp = "slinky.slurm.net/applied";
+using names::kStamp;
 
 enum class Verdict : std::uint8_t {
   kKeep,

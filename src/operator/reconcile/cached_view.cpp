@@ -8,6 +8,9 @@ std::string thing_of(const kube::Resource& resource, const NamespacedName& key) 
 std::string node_sets_thing(const NamespacedName& controller) {
   return "nodesets of/" + controller.str();
 }
+std::string controllers_thing(const NamespacedName& accounting) {
+  return "controllers of/" + accounting.str();
+}
 std::string jobs_thing(const NamespacedName& controller) {
   return "jobs of/" + controller.str();
 }
@@ -23,6 +26,14 @@ std::vector<const json::Value*> CachedView::node_sets_of(std::string_view contro
   watchers_.note(reader_, node_sets_thing(key));
   std::vector<const json::Value*> out;
   for (const ObjectPtr& object : caches_.node_sets_of(key)) out.push_back(keep(object));
+  return out;
+}
+
+std::vector<const json::Value*> CachedView::controllers_of(std::string_view accounting) {
+  const NamespacedName key{ns_, std::string(accounting)};
+  watchers_.note(reader_, controllers_thing(key));
+  std::vector<const json::Value*> out;
+  for (const ObjectPtr& object : caches_.controllers_of(key)) out.push_back(keep(object));
   return out;
 }
 

@@ -14,6 +14,7 @@ namespace bascule::op::reconcile {
 // Things as Watchers know them.
 std::string thing_of(const kube::Resource& resource, const NamespacedName& key);
 std::string node_sets_thing(const NamespacedName& controller);
+std::string controllers_thing(const NamespacedName& accounting);
 std::string jobs_thing(const NamespacedName& controller);  // whether its NodeSets may run any
 
 class CachedView final : public View {
@@ -23,6 +24,7 @@ class CachedView final : public View {
 
   const json::Value* find(const kube::Resource& resource, std::string_view name) override;
   std::vector<const json::Value*> node_sets_of(std::string_view controller) override;
+  std::vector<const json::Value*> controllers_of(std::string_view accounting) override;
 
  private:
   const json::Value* keep(ObjectPtr object);

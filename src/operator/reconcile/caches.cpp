@@ -10,6 +10,7 @@ namespace bascule::op::reconcile {
 namespace {
 
 const std::string kByController = "controller";
+const std::string kByAccounting = "accounting";
 
 struct Kind {
   const kube::Resource* resource;
@@ -40,6 +41,10 @@ std::vector<Kind> kinds() {
 
 }  // namespace
 
+NamespacedName accounting_of(const kube::DynamicObject& controller) {
+  return {controller.meta.key.ns, std::string(json::string_at(controller.value, {"spec", "accountingRef", "name"}))};
+}
+
 NamespacedName controller_of_node_set(const kube::DynamicObject& node_set) {
   return {node_set.meta.key.ns, std::string(json::string_at(node_set.value, {"spec", "controllerRef", "name"}))};
 }
@@ -52,6 +57,11 @@ Caches::Caches(kube::Client& kube, const std::string& ns) {
     if (kind.resource == &kNodeSets) {
       informer->add_index(kByController, [](const kube::DynamicObject& object, std::vector<std::string>& values) {
         values.push_back(controller_of_node_set(object).str());
+      });
+    }
+    if (kind.resource == &kControllers) {
+      informer->add_index(kByAccounting, [](const kube::DynamicObject& object, std::vector<std::string>& values) {
+        values.push_back(accounting_of(object).str());
       });
     }
     kept_.push_back({kind.resource, std::move(informer)});
@@ -95,6 +105,11 @@ ObjectPtr Caches::get(const kube::Resource& resource, const NamespacedName& key)
 std::vector<ObjectPtr> Caches::node_sets_of(const NamespacedName& controller) const {
   const auto found = std::ranges::find(kept_, &kNodeSets, &Kept::resource);
   return found->informer->by_index(kByController, controller.str());
+}
+
+std::vector<ObjectPtr> Caches::controllers_of(const NamespacedName& accounting) const {
+  const auto found = std::ranges::find(kept_, &kControllers, &Kept::resource);
+  return found->informer->by_index(kByAccounting, accounting.str());
 }
 
 }  // namespace bascule::op::reconcile

@@ -31,6 +31,8 @@ class Caches final {
   ObjectPtr get(const kube::Resource& resource, const NamespacedName& key) const;
   // By NAMESPACE/CONTROLLER: the NodeSets that name it.
   std::vector<ObjectPtr> node_sets_of(const NamespacedName& controller) const;
+  // By NAMESPACE/ACCOUNTING: the Controllers that name it.
+  std::vector<ObjectPtr> controllers_of(const NamespacedName& accounting) const;
 
  private:
   struct Kept {
@@ -41,7 +43,8 @@ class Caches final {
   std::vector<Kept> kept_;
 };
 
-// Whom a NodeSet belongs to; empty name: nobody.
+// Whom a Controller, a NodeSet belongs to; empty name: nobody.
+NamespacedName accounting_of(const kube::DynamicObject& controller);
 NamespacedName controller_of_node_set(const kube::DynamicObject& node_set);
 
 }  // namespace bascule::op::reconcile

@@ -4,6 +4,7 @@
 
 #include "operator/api/read.hpp"
 #include "operator/api/resources.hpp"
+#include "operator/builders/slurm_key.hpp"
 
 namespace bascule::op::reconcile {
 
@@ -20,6 +21,12 @@ std::optional<Controller> referenced_controller(View& view, const std::string& n
     plan.wait(error.what(), kEvent);
     return std::nullopt;
   }
+}
+
+std::optional<std::string> key_hash_of(const Controller& controller, View& view, Plan& plan) {
+  const auto keys = key_hashes(view, {.slurm = controller.keys.slurm, .jwt = {}, .jwks = {}}, plan);
+  if (!keys) return std::nullopt;
+  return key_in_use(controller, view.find(kStatefulSets, names::controller(controller.meta.name)), keys->slurm);
 }
 
 }  // namespace bascule::op::reconcile

@@ -11,4 +11,7 @@ namespace bascule::op::reconcile {
 // nullopt: it does not exist or cannot be read, which the plan then waits for.
 std::optional<Controller> referenced_controller(View& view, const std::string& name, Plan& plan);
 
+// Of its auth/slurm key, as key_in_use() says; nullopt: it is waited for.
+std::optional<std::string> key_hash_of(const Controller& controller, View& view, Plan& plan);
+
 }  // namespace bascule::op::reconcile

@@ -6,19 +6,11 @@
 #include <utility>
 
 #include "operator/api/resources.hpp"
-#include "operator/reconcile/apply.hpp"
+#include "operator/builders/slurm_key.hpp"
 
 namespace bascule::op::reconcile {
 
 namespace {
-
-bool has_another_key(const json::Value* live, std::string_view hash) {
-  // slurm-operator's hash may be made in another way.
-  if (!live || !json::find(*live, {"metadata", "annotations", kStamp})) return false;
-  const std::string_view now =
-      json::string_at(*live, {"spec", "template", "metadata", "annotations", names::kSlurmKeyHash});
-  return !now.empty() && now != hash;
-}
 
 // A slurmctld that is reconfigured in place starts anew for it, and reads the key then.
 std::string what_stays(const Controller& controller) {
@@ -46,9 +38,7 @@ bool has_workers(const json::Value& node_set) {
 }
 
 std::optional<KeyWait> key_wait(const Controller& controller, const json::Value* live, std::string_view hash) {
-  if (!has_another_key(live, hash)) return std::nullopt;
-  const auto order = controller.meta.annotations.find(std::string(names::kTakeSlurmKey));
-  if (order != controller.meta.annotations.end() && order->second == "true") return std::nullopt;
+  if (key_in_use(controller, live, hash) == hash) return std::nullopt;
   const std::string rule = fmt::format(
       "the key in Secret {} has changed, and slurmctld takes it when no node of the NodeSets runs jobs: busy nodes "
       "keep the old key, and their jobs would be lost. Until then {}",

@@ -1,6 +1,7 @@
 // When slurmctld takes a changed auth/slurm key. Every pod that is made has the new one, and busy workers keep the one
 // they were made with: a slurmctld with another does not hear them, has them DOWN, and their jobs are lost. So no
-// slurmctld is made anew while jobs run, for whatever reason. Pure.
+// slurmctld is made anew while jobs run, for whatever reason, and all others wait for it (builders/slurm_key.hpp).
+// Pure.
 #pragma once
 
 #include <optional>

@@ -34,16 +34,16 @@ Plan plan_loginset(const json::Value& object, View& view, std::string_view domai
   const json::Value* host_keys = view.find(kSecrets, names::ssh_host_keys(set.meta.name));
   plan.needs_host_keys = host_keys == nullptr;
   const auto controller = referenced_controller(view, set.controller, plan);
-  std::optional<KeyHashes> keys;
-  if (controller) keys = key_hashes(view, {.slurm = controller->keys.slurm, .jwt = {}, .jwks = {}}, plan);
+  std::optional<std::string> key;
+  if (controller) key = key_hash_of(*controller, view, plan);
   std::expected<std::string, std::string> sssd;
   if (!set.sssd.empty()) sssd = secret_bytes(view, set.sssd, "spec.sssdConfRef");
   if (!sssd) plan.wait(sssd.error());
-  if (controller && keys && sssd && host_keys) {
+  if (controller && key && sssd && host_keys) {
     plan.add(kDeployments, login_deployment({.set = set,
                                              .controller = *controller,
                                              .domain = domain,
-                                             .slurm_key_hash = keys->slurm,
+                                             .slurm_key_hash = *key,
                                              .sssd_hash = set.sssd.empty() ? std::string() : sha256_hex(*sssd),
                                              .host_keys_hash = host_keys_hash(*host_keys)}));
   }

@@ -134,6 +134,7 @@ struct Domain {
                    .nodesets = *caches.of(kNodeSets),
                    .controllers = *caches.of(kControllers),
                    .secrets = *caches.of(kSecrets),
+                   .stateful_sets = *caches.of(kStatefulSets),
                    .clusters = clusters,
                    .events = events,
                    .metrics = metrics},

@@ -295,6 +295,19 @@ TEST(OperatorSim, AChangedKeyWaitsForTheJobs) {
   const auto made_of = [&w] {
     return json::dump(*json::find(w.get(kStatefulSets, "slurm-controller"), {"spec", "template"}));
   };
+  const auto key_of = [&w](const kube::Resource& resource, const std::string& name) {
+    return std::string(json::string_at(
+        w.get(resource, name), {"spec", "template", "metadata", "annotations", "slinky.slurm.net/slurm-key-hash"}));
+  };
+  const auto keys = [&] {
+    std::vector<std::string> out{key_of(kDeployments, "slurm-restapi"), key_of(kStatefulSets, "slurm-accounting")};
+    for (const json::Value& pod : w.api.list(kube::resources::kPods)) {
+      out.emplace_back(json::string_at(pod, {"metadata", "annotations", "slinky.slurm.net/slurm-key-hash"}));
+    }
+    return out;
+  };
+  const std::vector<std::string> old_keys = keys();
+  ASSERT_EQ(old_keys.size(), 3u);
   const std::string before = made_of();
   w.api.patch(kSecrets, {"slurm", "auth"},
               json::Object{{"data", json::Object{{"slurm.key", base64_encode("rotated")}}}});
@@ -303,6 +316,7 @@ TEST(OperatorSim, AChangedKeyWaitsForTheJobs) {
   w.patch(kControllers, "slurm", "{spec: {slurmctld: {image: newer}}}");
   w.settle();
   EXPECT_EQ(made_of(), before);
+  EXPECT_EQ(keys(), old_keys) << "with another key than slurmctld's it is not heard";
   EXPECT_THAT(w.ready(kControllers, "slurm"), HasSubstr("False the key in Secret auth has changed"));
   w.loop.advance(1min);
   w.api.reset_counts();
@@ -311,6 +325,9 @@ TEST(OperatorSim, AChangedKeyWaitsForTheJobs) {
   w.settle(2min);  // the job ends
   EXPECT_THAT(made_of(), HasSubstr("newer"));
   EXPECT_EQ(w.ready(kControllers, "slurm"), "True ");
+  const std::string key = key_of(kStatefulSets, "slurm-controller");
+  EXPECT_NE(key, old_keys.front());
+  EXPECT_EQ(keys(), std::vector(3, key));
 }
 
 // A status is seldom of this moment.

@@ -29,6 +29,8 @@ class View {
   virtual const json::Value* find(const kube::Resource& resource, std::string_view name) = 0;
   // NodeSets that name this Controller, also those being deleted; in any order.
   virtual std::vector<const json::Value*> node_sets_of(std::string_view controller) = 0;
+  // Controllers that name this Accounting; in any order.
+  virtual std::vector<const json::Value*> controllers_of(std::string_view accounting) = 0;
 };
 
 struct Child {

@@ -149,6 +149,36 @@ TEST(ControllerPlan, OnlyAnotherKeyWaitsForJobs) {
   EXPECT_EQ(made(), 1) << "its hash may be made in another way";
 }
 
+// Whoever has another key than slurmctld is not heard by it; it could not even be asked whether jobs run.
+TEST(ControllerPlan, UntilSlurmctldTakesAChangedKeyNobodyIsMadeAnewForIt) {
+  MapView view = whole_namespace();
+  const json::Value object =
+      custom(kControllers, "slurm",
+             std::string(kController.substr(0, kController.rfind('}'))) + ", accountingRef: {name: slurm}}");
+  view.put(kControllers, object);
+  view.put(kConfigMaps, config_map("slurm-config", {{"slurm.conf", "x"}}));
+  view.put(kSecrets, secret("login-ssh-host-keys", "k", "v"));
+  view.put(kSecrets, secret("auth", "slurm.key", "older"));
+  const auto made = [&view] {
+    const json::Value login = custom(kLoginSets, "login", kLoginSet);
+    return std::vector{child(plan_restapi(custom(kRestApis, "slurm", kRestApi), view), "Deployment"),
+                       child(plan_loginset(login, view, "cluster.local"), "Deployment"),
+                       child(plan_accounting(custom(kAccountings, "slurm", kAccounting), view), "StatefulSet")};
+  };
+  const std::vector<json::Value> before = made();
+  json::Value slurmctld = stamped(child(plan_controller(object, view, kNow), "StatefulSet"));
+  view.put(kStatefulSets, slurmctld);
+  view.put(kSecrets, secret("auth", "slurm.key", "another"));
+  EXPECT_EQ(made(), before);
+  view.put(kControllers, with_order(object));
+  const std::vector<json::Value> ordered = made();
+  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_NE(ordered[i], before[i]) << i;
+  view.put(kControllers, object);
+  EXPECT_EQ(made(), before);
+  view.put(kStatefulSets, stamped(child(plan_controller(object, view, kNow), "StatefulSet")));  // no job runs
+  EXPECT_EQ(made(), ordered);
+}
+
 TEST(ControllerPlan, AnAccountingThatIsNotThereKeepsTheConfigurationAsItIs) {
   MapView view = whole_namespace();
   const json::Value object = custom(kControllers, "slurm",

@@ -177,6 +177,10 @@ struct Reconcilers::Impl {
       spawn(gate, warn(before));
     }
     wake(thing_of(resource, key));
+    if (&resource == &kControllers) {
+      if (before) wake(controllers_thing(accounting_of(*before)));
+      if (after) wake(controllers_thing(accounting_of(*after)));
+    }
     if (!node_set) return;
     if (before) wake(node_sets_thing(controller_of_node_set(*before)));
     if (after) wake(node_sets_thing(controller_of_node_set(*after)));

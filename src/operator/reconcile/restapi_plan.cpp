@@ -21,11 +21,11 @@ Plan plan_restapi(const json::Value& object, View& view) {
     const json::Value* map = view.find(kConfigMaps, config);
     const std::string conf(map ? json::string_at(*map, {"data", names::kSlurmConf}) : std::string_view());
     // It has no part in JWKS and signs nothing: the auth/slurm key alone is mounted.
-    const auto keys = key_hashes(view, {.slurm = controller->keys.slurm, .jwt = {}, .jwks = {}}, plan);
+    const auto key = key_hash_of(*controller, view, plan);
     if (conf.empty()) {
       plan.wait(fmt::format("ConfigMap {} of Controller {} has no slurm.conf yet", config, controller->meta.name));
-    } else if (keys) {
-      plan.add(kDeployments, restapi_deployment(api, *controller, conf, *keys));
+    } else if (key) {
+      plan.add(kDeployments, restapi_deployment(api, *controller, conf, {.slurm = *key, .jwt = {}}));
     }
   }
   if (auto wait = workload_wait(kDeployments, name, live)) plan.wait(*std::move(wait));

@@ -61,15 +61,21 @@ class MapView final : public View {
     return found == objects.end() ? nullptr : &found->second;
   }
   std::vector<const json::Value*> node_sets_of(std::string_view controller) override {
+    return that_name("nodesets", "controllerRef", controller);
+  }
+  std::vector<const json::Value*> controllers_of(std::string_view accounting) override {
+    return that_name("controllers", "accountingRef", accounting);
+  }
+  std::map<std::pair<std::string, std::string>, json::Value> objects;
+
+ private:
+  std::vector<const json::Value*> that_name(std::string_view plural, std::string_view field, std::string_view name) {
     std::vector<const json::Value*> out;
     for (const auto& [key, object] : objects) {
-      if (key.first == "nodesets" && json::string_at(object, {"spec", "controllerRef", "name"}) == controller) {
-        out.push_back(&object);
-      }
+      if (key.first == plural && json::string_at(object, {"spec", field, "name"}) == name) out.push_back(&object);
     }
     return out;
   }
-  std::map<std::pair<std::string, std::string>, json::Value> objects;
 };
 
 // With the Secrets that the objects above name.
