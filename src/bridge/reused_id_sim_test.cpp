@@ -114,15 +114,15 @@ TEST(ReusedId, AStateAloneConfirmsNothingAfterAnOutage) {
   ASSERT_EQ(w.live_jobs(), 1u);
   const std::string node = w.slurm.model().job(JobId{1})->view.nodes;
   w.slurm.stop_controller();
-  w.loop.advance(5s);
+  w.loop.advance(15s);  // it is missed
   w.slurm.model().lose_state(w.slurm.now(), true, true);
   for (const char* pod : {"theirs", "too"}) w.api.remove(r::kPods, {"slurm-bridge", pod});
   slurm::JobDescription theirs = of_whole_node();
   theirs.required_nodes = {node};
   ASSERT_EQ(w.slurm.submit(std::move(theirs)), JobId{1});
   w.slurm.set_faults([](const net::ServerRequest& request) -> testing::FakeSlurmFault {
-    if (!request.target.contains("/jobs/?")) return {};
-    return {.kind = testing::FakeSlurmFault::Kind::kNone, .after = 1s};
+    if (!request.target.contains("/jobs/") || request.target.contains("/jobs/state")) return {};
+    return {.kind = testing::FakeSlurmFault::Kind::kNone, .after = 5s};
   });
   w.slurm.start_controller();
   w.loop.advance(1min);
