@@ -269,6 +269,15 @@ void add_completion(CLI::App& app, CompletionOptions& o) {
       "  bascule completion fish > ~/.config/fish/completions/bascule.fish       for every fish");
 }
 
+// CLI11 says of a command it does not know that one is required.
+std::string failure_of(const CLI::App* app, const CLI::Error& error) {
+  const std::vector<std::string> unknown = app->remaining();
+  if (!app->get_subcommands().empty() || unknown.empty() || unknown.front().starts_with('-')) {
+    return CLI::FailureMessage::simple(app, error);
+  }
+  return "there is no command " + unknown.front() + "; bascule --help lists them\n";
+}
+
 }  // namespace
 
 std::shared_ptr<CLI::App> make_command_line(Options& options) {
@@ -276,6 +285,7 @@ std::shared_ptr<CLI::App> make_command_line(Options& options) {
                                         "bascule");
   app->set_version_flag("--version", BASCULE_VERSION);
   app->require_subcommand(1);
+  app->failure_message(failure_of);
   add_explain(*app, options.explain);
   add_queue(*app, options.queue);
   add_simulate(*app, options.simulate);
@@ -288,7 +298,7 @@ std::shared_ptr<CLI::App> make_command_line(Options& options) {
   app->footer(
       "Examples:\n"
       "  bascule explain pod/train-0 -n slurm-bridge     where the pod stands, and why\n"
-      "  bascule queue                                   pods beside native Slurm jobs\n"
+      "  bascule queue --slurm-url http://slurmrestd:6820   pods beside native Slurm jobs\n"
       "  bascule COMMAND --help                          the flags of a command, and examples");
   return app;
 }

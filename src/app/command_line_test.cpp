@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <sstream>
 
 #include "app/completion.hpp"
 
@@ -56,6 +57,21 @@ TEST_F(CommandLineTest, WrongWordsAreRefused) {
   EXPECT_THROW(parse({"completion", "tcsh"}), CLI::ValidationError);
   EXPECT_THROW(parse({"explain"}), CLI::RequiredError);
   EXPECT_THROW(parse({"frobnicate"}), CLI::ParseError);
+}
+
+TEST_F(CommandLineTest, AnUnknownCommandIsNamed) {
+  const auto said = [this](std::vector<std::string> words) {
+    std::ostringstream out, err;
+    try {
+      parse(std::move(words));
+    } catch (const CLI::ParseError& error) {
+      EXPECT_NE(app->exit(error, out, err), 0);
+    }
+    return err.str();
+  };
+  EXPECT_EQ(said({"frob", "-x"}), "there is no command frob; bascule --help lists them\n");
+  EXPECT_THAT(said({}), HasSubstr("subcommand is required"));
+  EXPECT_THAT(said({"queue", "frob"}), HasSubstr("frob"));
 }
 
 // Flags of the originals, as the specifications of their processes list them, with a word where they take one.
