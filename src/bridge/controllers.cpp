@@ -46,7 +46,7 @@ Task<> Controllers::run(std::stop_token stop) {
   DeviceLedger* devices = &self.devices.ledger();
   PodSync pod_sync({self.kube, self.slurm, self.pods, self.mirror, self.events, self.metrics, devices},
                    {bridge, cluster}, self.options.pod_workers);
-  NodeSync node_sync({self.kube, self.slurm, self.nodes, self.mirror, self.events, self.metrics, devices},
+  NodeSync node_sync({self.kube, self.slurm, self.nodes, self.mirror, self.events, self.metrics, devices, &self.pods},
                      self.options.config, {bridge, cluster}, self.options.node_workers);
   const auto slurm = watch_slurm(self.metrics, self.mirror);
   self.pods.start();

@@ -422,7 +422,7 @@ class Planner final {
     if (leaving || is_shared()) {
       memory_.unshared_since.reset();
       if (leaving) return;  // keeps what it has until it is gone from Slurm
-      if (present == nullptr || !(present->value == config_.scheduler_name)) plan_.taint = true;
+      if ((present == nullptr || !(present->value == config_.scheduler_name)) && may_taint()) plan_.taint = true;
       return;
     }
     // Lost by Slurm while it is wanted there: it will be registered again.
@@ -441,6 +441,21 @@ class Planner final {
     } else {
       wake_at(*memory_.unshared_since + kAbsentSettles);
     }
+  }
+
+  // What makes a hybrid node known to Slurm may be a pod there: evicted, it takes its jobs with it. The next one is of
+  // the same template, so a node that is down, whose next pod may be on its way, is not tainted before it is up.
+  bool may_taint() {
+    if (is_external()) return true;
+    if (!sides_.worker) return slurm_->states.base != slurm::NodeState::kDown;
+    warn("SlurmTaintWaits",
+         fmt::format(
+             "pod {} of NodeSet {} does not tolerate the taint {}, which would evict it and end its jobs, so the "
+             "node goes without it and other schedulers may place pods there; add to the NodeSet's "
+             "spec.template.spec.tolerations {{key: {}, operator: Exists, effect: {}}}",
+             sides_.worker->pod.str(), sides_.worker->of, names::kManagedNodeTaint, names::kManagedNodeTaint,
+             kNoExecute));
+    return false;
   }
 
   const Config& config_;

@@ -6,7 +6,8 @@
 //
 // A node may be known to Slurm in two ways. External: it carries the label external-node and we registered it; only
 // such nodes are ever removed, and only when the mark we left in Slurm ("extra") names this bridge and cluster. Hybrid:
-// slurmd registered it; we set the taint and pass on cordon and readiness, and never remove or change it.
+// slurmd registered it; we set the taint and pass on cordon and readiness, and never remove or change it. That slurmd
+// may itself be a pod, of a NodeSet: the taint is set only when it evicts none of them.
 //
 // Source of truth: the Node for what is wanted, Slurm for what is; why a node is drained is its reason in Slurm, which
 // begins with our mark exactly when we drained it. Invariants: an administrator's drain is never undone; a node that is
@@ -24,6 +25,7 @@
 
 #include "bridge/config.hpp"
 #include "bridge/node_facts.hpp"
+#include "bridge/node_pods.hpp"
 #include "bridge/unit.hpp"
 #include "kube/events.hpp"
 #include "slurm/types.hpp"
@@ -53,6 +55,7 @@ struct NodeSides {
   NodeDevices devices = {};                           // of the Kubernetes node
   bool may_reshape = true;                            // a busy node may be drained to be registered anew: few at a time
   std::string leaving = {};                           // an earlier name of the node, still in Slurm and to be removed
+  std::optional<NodePod> worker = {};                 // of a NodeSet, on the node, and the taint would evict it
 };
 
 // What the process remembers of a node between plans. Losing it costs time, never correctness.

@@ -100,6 +100,39 @@ TEST(NodePlan, HybridNodesAreSharedThroughThePartition) {
   EXPECT_EQ(no_partition.plan({kube}, slurmd).taint, true);
 }
 
+// Slurm's own daemons as pods of the same cluster: the taint would evict them, and their jobs would end.
+TEST(NodePlan, ATaintNeverEvictsAWorkerOfANodeSet) {
+  World world;
+  Kube kube;
+  kube.external = false;
+  world.worker = NodePod{NodePod::Why::kWorker, {"slurm", "gpu-n1"}, "slurm/gpu"};
+  NodePlan plan = world.plan({kube}, hybrid());
+  EXPECT_TRUE(plan.idle());
+  ASSERT_THAT(plan.say, says("SlurmTaintWaits"));
+  EXPECT_THAT(plan.say.front().note, testing::HasSubstr("{key: slinky.slurm.net/managed-node, operator: Exists, "));
+  Kube other = tainted(kube);
+  other.taint = "old-name";
+  EXPECT_FALSE(world.plan({other}, hybrid()).taint) << "the pod may tolerate that value";
+  EXPECT_TRUE(world.plan({tainted(kube)}, hybrid()).idle()) << "it stands there in spite of it";
+  kube.cordoned = true;
+  EXPECT_TRUE(world.plan({kube}, hybrid()).state) << "shared all the same";
+  EXPECT_EQ(world.plan({Kube{}}, registered()).taint, true) << "an external node needs no slurmd";
+  kube.cordoned = false;
+  world.worker.reset();
+  EXPECT_EQ(world.plan({kube}, hybrid()).taint, true);
+}
+
+// A worker has gone and the next one, of the same template, is not there yet.
+TEST(NodePlan, AHybridNodeThatIsDownIsNotTaintedBeforeItIsUp) {
+  Kube kube;
+  kube.external = false;
+  slurm::Node down = hybrid();
+  down.states.base = slurm::NodeState::kDown;
+  EXPECT_TRUE(World().plan({kube}, down).idle());
+  EXPECT_TRUE(World().plan({tainted(kube)}, down).idle());
+  EXPECT_EQ(World().plan({kube}, hybrid()).taint, true);
+}
+
 // --- drain -----------------------------------------------------------------------------------------------------------
 
 TEST(NodePlan, CordonDrainsAndUncordonUndrains) {

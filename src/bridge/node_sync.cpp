@@ -9,6 +9,7 @@
 #include "base/time.hpp"
 #include "bridge/names.hpp"
 #include "bridge/node_condition.hpp"
+#include "bridge/node_pods.hpp"
 #include "bridge/pace.hpp"
 #include "runtime/controller.hpp"
 
@@ -63,6 +64,7 @@ struct NodeSync::Impl {
         loop(p.kube.loop()),
         config(c),
         self(std::move(s)),
+        node_pods(c.scheduler_name),
         controller(
             loop, {.name = "node", .workers = workers, .pauses = {.longest = kLongestPause}},
             [this](std::string key, std::stop_token stop) { return reconcile(std::move(key), std::move(stop)); },
@@ -80,11 +82,14 @@ struct NodeSync::Impl {
       controller.add(name);
     });
     parts.mirror.on_health([this](bool) { all_again(); });
+    if (parts.pods != nullptr) {
+      parts.pods->on_change([this](const PodPtr& before, const PodPtr& after) {
+        for (const std::string& kube_node : node_pods.on_pod(before, after)) again(kube_node);
+      });
+    }
     if (parts.devices == nullptr) return;
     parts.devices->on_node = [this](const std::string& kube_node) {
-      if (kube_node.empty()) return all_again();
-      const NodePtr node = parts.nodes.get({"", kube_node});
-      if (node) controller.add(slurm_name_of(*node));
+      kube_node.empty() ? all_again() : again(kube_node);
     };
   }
 
@@ -92,6 +97,7 @@ struct NodeSync::Impl {
   Loop& loop;
   const Config& config;
   Identity self;
+  NodePods node_pods;
   runtime::Controller controller;
   std::map<std::string, std::vector<NodePtr>> by_slurm_name;
   std::map<std::string, NodeMemory> memory;
@@ -105,6 +111,10 @@ struct NodeSync::Impl {
     if (found == by_slurm_name.end()) return;
     std::erase_if(found->second, [&](const NodePtr& n) { return n->meta.uid == node->meta.uid; });
     if (found->second.empty()) by_slurm_name.erase(found);
+  }
+  void again(const std::string& kube_node) {
+    const NodePtr node = parts.nodes.get({"", kube_node});
+    if (node) controller.add(slurm_name_of(*node));
   }
   void all_again() {
     for (const auto& [name, nodes] : by_slurm_name) controller.add(name);
@@ -121,6 +131,9 @@ struct NodeSync::Impl {
     sides.slurm = parts.mirror.node(name);
     sides.slurm_has_nodes = !parts.mirror.nodes().empty();
     if (partitions_at && loop.now() - *partitions_at <= kPartitionsAge) sides.partitions = &partitions;
+    if (sides.nodes.size() == 1) {
+      sides.worker = node_pods.first(sides.nodes.front()->meta.key.name, NodePod::Why::kWorker);
+    }
     if (parts.devices != nullptr && sides.nodes.size() == 1) {
       sides.devices = parts.devices->on(sides.nodes.front()->meta.key.name);
       if (!parts.devices->unknown().empty()) sides.devices.unknown = parts.devices->unknown();

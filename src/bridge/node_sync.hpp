@@ -26,12 +26,13 @@ class NodeSync final {
     slurm::ClusterMirror& mirror;       // not started yet
     kube::EventRecorder& events;
     runtime::Metrics* metrics = nullptr;
-    DeviceLedger* devices = nullptr;  // nullptr: no node has devices for Slurm
+    DeviceLedger* devices = nullptr;            // nullptr: no node has devices for Slurm
+    kube::Informer<kube::Pod>* pods = nullptr;  // not started yet; nullptr: no pod matters to a node
   };
   // All of `parts` and `config` outlive this.
   NodeSync(Parts parts, const Config& config, Identity self, std::size_t workers);
   ~NodeSync();
-  void start();  // once the informer is synced and the mirror started
+  void start();  // once the informers are synced and the mirror started
   Task<> stop();
 
  private:

@@ -32,8 +32,10 @@ class NodeSyncTest : public ::testing::Test {
   void start() {
     process_ = std::make_unique<Process>(*this);
     process_->nodes.start();
+    process_->pods.start();
     process_->mirror.start();
     bascule::testing::run(loop_, process_->nodes.wait_synced({}, TimePoint::max()));
+    bascule::testing::run(loop_, process_->pods.wait_synced({}, TimePoint::max()));
     process_->sync.start();
     settle();
   }
@@ -42,6 +44,7 @@ class NodeSyncTest : public ::testing::Test {
     bascule::testing::run(loop_, process_->sync.stop());
     bascule::testing::run(loop_, process_->mirror.stop());
     bascule::testing::run(loop_, process_->nodes.stop());
+    bascule::testing::run(loop_, process_->pods.stop());
     bascule::testing::run(loop_, process_->events.stop(loop_.now() + 1s));
     process_.reset();
   }
@@ -86,12 +89,14 @@ class NodeSyncTest : public ::testing::Test {
   struct Process {
     explicit Process(NodeSyncTest& t)
         : nodes(t.kube_, {.resource = r::kNodes, .seed = 1}, kube::decode_node, interner),
+          pods(t.kube_, {.resource = r::kPods, .seed = 2}, kube::decode_pod, interner),
           mirror(t.loop_, t.client_, {}),
           events(t.kube_, "slurm-bridge-controllers", "test"),
-          sync({t.kube_, t.client_, nodes, mirror, events, nullptr}, t.config_,
+          sync({t.kube_, t.client_, nodes, mirror, events, nullptr, nullptr, &pods}, t.config_,
                {t.config_.scheduler_name, "cluster-uid"}, 4) {}
     json::Interner interner;
     kube::Informer<kube::Node> nodes;
+    kube::Informer<kube::Pod> pods;
     slurm::ClusterMirror mirror;
     kube::EventRecorder events;
     NodeSync sync;
@@ -400,6 +405,27 @@ TEST_F(NodeSyncTest, ALostNodeStaysDrainedOverARestart) {
     settle(1s);
     ASSERT_TRUE(slurm_node("n1")->states.has(slurm::NodeFlag::kDrain)) << "after " << i << " s";
   }
+}
+
+// A node whose slurmd is a pod: the bridge comes later, to the partition in which the workers are.
+TEST_F(NodeSyncTest, AWorkerOfANodeSetIsNotEvictedByTheTaint) {
+  slurm_.add_nodes("NodeName=n1 CPUs=8 RealMemory=32000");
+  add_node("n1", false);
+  json::Value worker = bascule::testing::make_pod({.name = "gpu-n1", .ns = "slurm", .node = "n1"});
+  json::at_or_create(worker, {"metadata", "ownerReferences"}) = json::parse(
+      R"([{"apiVersion":"slinky.slurm.net/v1beta1","kind":"NodeSet","name":"gpu","uid":"u1","controller":true}])");
+  api_.create(r::kPods, worker);
+  start();
+  settle(5min);
+  EXPECT_FALSE(is_tainted("n1"));
+  EXPECT_THAT(events(), HasSubstr("SlurmTaintWaits: pod slurm/gpu-n1 of NodeSet slurm/gpu does not tolerate"));
+  // The NodeSet has got the toleration, and the next pod is of that template.
+  api_.erase(r::kPods, {"slurm", "gpu-n1"});
+  json::at_or_create(worker, {"spec", "tolerations"}) =
+      json::parse(R"([{"key":"slinky.slurm.net/managed-node","operator":"Exists","effect":"NoExecute"}])");
+  api_.create(r::kPods, worker);
+  settle();
+  EXPECT_TRUE(is_tainted("n1"));
 }
 
 TEST_F(NodeSyncTest, AnEmptyNameIsToldAndNeverAskedFor) {

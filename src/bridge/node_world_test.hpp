@@ -73,6 +73,13 @@ inline slurm::Node registered() {
   node.extra = print_mark({kSelf.bridge, kSelf.cluster, ""});
   return node;
 }
+// One that slurmd has registered.
+inline slurm::Node hybrid() {
+  slurm::Node node = registered();
+  node.states.flags = 0;
+  node.extra.clear();
+  return node;
+}
 inline void set(slurm::Node& node, slurm::NodeFlag flag, bool on) {
   const auto bit = static_cast<std::uint32_t>(flag);
   node.states.flags = on ? node.states.flags | bit : node.states.flags & ~bit;
@@ -91,6 +98,7 @@ struct World {
   bool nodes_known = true, slurm_known = true, may_reshape = true, has_nodes = true;
   NodeDevices devices = {};
   std::string leaving = {};
+  std::optional<NodePod> worker = {};
 
   World() { config.partition = "bridge"; }
   NodePlan plan(const std::vector<Kube>& kube, const std::optional<slurm::Node>& slurm) {
@@ -105,6 +113,7 @@ struct World {
     sides.devices = devices;
     sides.slurm_has_nodes = has_nodes;
     sides.leaving = leaving;
+    sides.worker = worker;
     return plan_node(config, kSelf, sides, memory, now);
   }
 };
