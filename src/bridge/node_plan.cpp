@@ -218,12 +218,14 @@ class Planner final {
 
   // --- in service -------------------------------------------------------------------------------------------------
 
-  // Shared with us: pods may be placed on it through Slurm, so other schedulers must keep off.
+  // Shared with us: pods may be placed on it through Slurm, so other schedulers must keep off. Partitions that only
+  // annotations of pods name are known to nobody, so what says it besides the partition is a label or the taint itself.
   bool is_shared() const {
     if (slurm_ == nullptr || (is_external() && is_foreign())) return false;
-    if (is_labelled()) return true;
-    if (config_.partition.empty()) return kube::find(kube_->meta.labels, names::kSlurmNodeName) != nullptr;
-    return std::ranges::find(slurm_->partitions, config_.partition) != slurm_->partitions.end();
+    if (is_labelled() || kube::find(kube_->meta.labels, names::kSlurmNodeName) != nullptr) return true;
+    const kube::Taint* taint = our_taint();
+    if (taint != nullptr && taint->value == config_.scheduler_name) return true;
+    return !config_.partition.empty() && in_partition();
   }
 
   void keep() {
@@ -413,11 +415,17 @@ class Planner final {
 
   // --- taint ------------------------------------------------------------------------------------------------------
 
+  // Of whatever scheduler's name; nullptr: the node has none.
+  const kube::Taint* our_taint() const {
+    const auto ours = [](const kube::Taint& taint) {
+      return taint.key == names::kManagedNodeTaint && taint.effect == kNoExecute;
+    };
+    const auto found = std::ranges::find_if(kube_->taints, ours);
+    return found == kube_->taints.end() ? nullptr : &*found;
+  }
+
   void taint() {
-    const kube::Taint* present = nullptr;
-    for (const kube::Taint& taint : kube_->taints) {
-      if (taint.key == names::kManagedNodeTaint && taint.effect == kNoExecute) present = &taint;
-    }
+    const kube::Taint* present = our_taint();
     const bool leaving = is_ours() && is_external() && !is_labelled();
     if (leaving || is_shared()) {
       memory_.unshared_since.reset();

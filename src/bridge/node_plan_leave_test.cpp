@@ -87,9 +87,7 @@ TEST(NodePlan, TaintsWhatIsShared) {
 TEST(NodePlan, HybridNodesAreSharedThroughThePartition) {
   Kube kube;
   kube.external = false;
-  slurm::Node slurmd = registered();
-  slurmd.states.flags = 0;
-  slurmd.extra.clear();
+  slurm::Node slurmd = hybrid();
   EXPECT_EQ(World().plan({kube}, slurmd).taint, true);
   slurmd.partitions = {"other"};
   EXPECT_TRUE(World().plan({kube}, slurmd).idle());
@@ -98,6 +96,32 @@ TEST(NodePlan, HybridNodesAreSharedThroughThePartition) {
   EXPECT_TRUE(no_partition.plan({kube}, slurmd).idle());
   kube.slurm_name = "n1";
   EXPECT_EQ(no_partition.plan({kube}, slurmd).taint, true);
+  EXPECT_EQ(World().plan({kube}, slurmd).taint, true) << "in any partition";
+}
+
+// slurm-bridge taints every node that Slurm knows, and pods may name other partitions than the default one.
+TEST(NodePlan, ATaintedNodeIsSharedAsLongAsSlurmKnowsIt) {
+  World world;
+  Kube kube = tainted();
+  kube.external = false;
+  slurm::Node slurmd = hybrid();
+  slurmd.partitions = {"gpu"};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(world.plan({kube}, slurmd).idle());
+    world.now += 2min;
+  }
+  kube.cordoned = true;
+  ASSERT_TRUE(world.plan({kube}, slurmd).state);
+  EXPECT_EQ(world.plan({kube}, slurmd).state->state, "DRAIN");
+  static_cast<void>(world.plan({kube}, std::nullopt));
+  world.now += kAbsentSettles;
+  EXPECT_EQ(world.plan({kube}, std::nullopt).taint, false) << "Slurm does not know it any more";
+  slurm::Node theirs = registered();
+  theirs.extra = print_mark({kSelf.bridge, "c2", ""});
+  World other;
+  static_cast<void>(other.plan({kube}, theirs));
+  other.now += kAbsentSettles;
+  EXPECT_EQ(other.plan({kube}, theirs).taint, false) << "another cluster's of that name";
 }
 
 // Slurm's own daemons as pods of the same cluster: the taint would evict them, and their jobs would end.
@@ -151,9 +175,9 @@ TEST(NodePlan, HybridNodesAreDrainedAndUndrainedToo) {
   Kube kube = tainted();
   kube.external = false;
   kube.cordoned = true;
-  slurm::Node slurmd = registered();
-  slurmd.states.flags = 0;
-  slurmd.extra.clear();
+  slurm::Node slurmd = hybrid();
+  EXPECT_EQ(World().plan({kube}, slurmd).state->state, "DRAIN");
+  kube.taint.clear();
   EXPECT_EQ(World().plan({kube}, slurmd).state->state, "DRAIN");
   slurmd.partitions.clear();
   EXPECT_FALSE(World().plan({kube}, slurmd).state) << "not ours to drain";

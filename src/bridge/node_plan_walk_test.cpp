@@ -188,7 +188,8 @@ class Walk {
       return;
     }
     if (admin_drain_) return;
-    const bool shared = kube_.external || slurm_->partitions == std::vector<std::string>{"bridge"};
+    const bool shared =
+        kube_.external || !kube_.taint.empty() || slurm_->partitions == std::vector<std::string>{"bridge"};
     if (!shared) return;
     EXPECT_FALSE(kube_.taint.empty());
     EXPECT_EQ(drained(), kube_.cordoned || kube_.ready != "True") << slurm_->reason;
