@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <ranges>
 #include <span>
 #include <utility>
 
@@ -150,7 +151,7 @@ class Reader final {
       if (key == "managedNamespaces") read_namespaces(value, config);
       if (key == "managedNamespaceSelector") config.managed_namespace_selector = read_selector(value);
       if (key == "mcsLabel") read_slurm_word(key, value, config.mcs_label);
-      if (key == "partition") read_slurm_word(key, value, config.partition);
+      if (key == "partition") read_partition(value, config);
       if (key == "trustedUsers") config.trusted_users = read_texts(key, value);
       if (key == "identities") read_identities(value, config);
     }
@@ -281,7 +282,21 @@ class Reader final {
     return std::nullopt;
   }
 
-  // Partition and MCS label travel to Slurm as they are; white space or a comma there is always a slip.
+  // A job may go to any of several partitions.
+  void read_partition(const json::Value& value, Config& config) {
+    const auto text = read_text("partition", value);
+    if (!text || text->empty()) return;
+    config.partition = *text;
+    for (const auto part : std::views::split(*text, ',')) {
+      const std::string_view name(part.begin(), part.end());
+      const auto bad = [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == '"' || c == '\x7f'; };
+      if (!name.empty() && std::ranges::none_of(name, bad)) continue;
+      return fault("partition",
+                   fmt::format("\"{}\" is neither a partition nor a list of some (a,b) without white space", *text));
+    }
+  }
+
+  // The MCS label travels to Slurm as it is; white space or a comma there is always a slip.
   void read_slurm_word(std::string_view key, const json::Value& value, std::string& into) {
     const auto text = read_text(key, value);
     if (!text) return;

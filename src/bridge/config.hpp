@@ -38,7 +38,7 @@ struct Config {
   std::vector<std::string> managed_namespaces;
   std::optional<LabelSelector> managed_namespace_selector;  // when present the list is not looked at
   std::string mcs_label;
-  std::string partition;
+  std::string partition;  // one, or several ("a,b") of which Slurm takes any
   // Who may change what the bridge keeps on pods (job id, node, state, finalizer), as users of the API server; a name
   // may end in '*'. Our own key: slurm-bridge ignores it.
   std::vector<std::string> trusted_users;

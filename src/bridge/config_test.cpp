@@ -134,6 +134,15 @@ managedNamespaceSelector:
                   AllOf(HasSubstr("matchExpressions[3].key"), HasSubstr("required"))));
 }
 
+// Slurm takes lists, and slurm-bridge passes them on.
+TEST(Config, SeveralPartitionsMayBeTheDefault) {
+  EXPECT_EQ(parse_config("partition: gpu,cpu", "c.yaml", false).partition, "gpu,cpu");
+  for (const char* wrong : {"'gpu, cpu'", "'gpu,'", "',gpu'", "'gpu,,cpu'", "','", "'g\"pu'"}) {
+    EXPECT_THAT(faults_of(std::string("partition: ") + wrong), ElementsAre(HasSubstr("partition: "))) << wrong;
+  }
+  EXPECT_THAT(faults_of("mcsLabel: a,b"), SizeIs(1));
+}
+
 TEST(Config, WantsSlurmOnlyFromThoseWhoCallIt) {
   EXPECT_THAT(faults_of("partition: p", true), ElementsAre(HasSubstr("slurmRestApi: is required")));
   EXPECT_THAT(faults_of("partition: p", false), SizeIs(0));

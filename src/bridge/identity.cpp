@@ -95,6 +95,7 @@ std::vector<std::string> apply_identity(const std::vector<IdentityRule>& rules, 
   });
   const IdentityRule nothing;
   const IdentityRule& policy = rule == rules.end() ? nothing : *rule;
+  const std::vector<std::string_view> own = names_in(own_partition);
   for (const Field& field : kFields) {
     const std::vector<std::string>& allowed = policy.*field.allowed;
     const std::string_view asked = value_of(annotations, field.suffix);
@@ -104,7 +105,8 @@ std::vector<std::string> apply_identity(const std::vector<IdentityRule>& rules, 
       continue;
     }
     if (allowed.empty() && field.open) continue;
-    if (field.value == &Job::partition && asked == own_partition) continue;
+    const auto is_own = [&own](std::string_view name) { return std::ranges::find(own, name) != own.end(); };
+    if (field.value == &Job::partition && std::ranges::all_of(names_in(asked), is_own)) continue;
     const std::string_view fault = not_listed(field, allowed, asked);
     if (fault.empty()) continue;
     faults.push_back(

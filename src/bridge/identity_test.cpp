@@ -41,6 +41,15 @@ TEST(Identity, TheFirstOfAListIsTheDefault) {
   EXPECT_EQ(team.partition, "team");
 }
 
+TEST(Identity, EachOfTheConfiguredPartitionsIsFree) {
+  const auto asks = [](std::string_view partition) {
+    slurm::JobDescription job;
+    return apply_identity(kRules, "elsewhere", {{"slurmjob.slinky.slurm.net/partition", partition}}, job, "gpu,cpu");
+  };
+  for (const char* free : {"gpu", "cpu", "cpu,gpu", "gpu,cpu"}) EXPECT_THAT(asks(free), IsEmpty()) << free;
+  EXPECT_THAT(asks("gpu,any"), ElementsAre(HasSubstr("partition: namespace elsewhere may not use")));
+}
+
 // W58: nobody takes another's identity.
 TEST(Identity, WhatIsNotListedIsRefusedInOneSentenceEach) {
   slurm::JobDescription job;

@@ -225,7 +225,7 @@ class Planner final {
     if (is_labelled() || kube::find(kube_->meta.labels, names::kSlurmNodeName) != nullptr) return true;
     const kube::Taint* taint = our_taint();
     if (taint != nullptr && taint->value == config_.scheduler_name) return true;
-    return !config_.partition.empty() && in_partition();
+    return in_partition();
   }
 
   void keep() {
@@ -305,8 +305,11 @@ class Planner final {
     return normal_gres(slurm_->gres) == normal_gres(shape.gres) ? device_mark(shape) : std::string();
   }
 
+  // In any of those that are configured.
   bool in_partition() const {
-    return std::ranges::find(slurm_->partitions, config_.partition) != slurm_->partitions.end();
+    return std::ranges::any_of(items_of(config_.partition), [this](const std::string& one) {
+      return std::ranges::find(slurm_->partitions, one) != slurm_->partitions.end();
+    });
   }
 
   // Slurm cannot change the size of a live node: it must be removed and added.

@@ -99,6 +99,18 @@ TEST(NodePlan, HybridNodesAreSharedThroughThePartition) {
   EXPECT_EQ(World().plan({kube}, slurmd).taint, true) << "in any partition";
 }
 
+TEST(NodePlan, OfSeveralPartitionsAnyCounts) {
+  World world;
+  world.config.partition = "gpu,bridge";
+  Kube kube;
+  kube.external = false;
+  EXPECT_EQ(world.plan({kube}, hybrid()).taint, true);
+  EXPECT_THAT(world.plan({tainted()}, registered()).say, IsEmpty());
+  slurm::Node outside = hybrid();
+  outside.partitions = {"gpu,bridge", "other"};
+  EXPECT_TRUE(world.plan({kube}, outside).idle());
+}
+
 // slurm-bridge taints every node that Slurm knows, and pods may name other partitions than the default one.
 TEST(NodePlan, ATaintedNodeIsSharedAsLongAsSlurmKnowsIt) {
   World world;

@@ -135,6 +135,13 @@ def test_mistakes_are_named():
     assert "timeoutSeconds" in refused("admission.timeoutSeconds=31")
 
 
+def test_several_partitions_may_be_the_default():
+    config = yaml.safe_load(find(render('schedulerConfig.partition="gpu,cpu"'), "ConfigMap", "slurm-bridge-config")["data"]["config.yaml"])
+    assert config["partition"] == "gpu,cpu"
+    assert "partition" in refused('schedulerConfig.partition="gpu, cpu"')
+    assert "partition" in refused('schedulerConfig.partition="gpu,"')
+
+
 def test_admission_can_be_left_out():
     text = render("admission.enabled=false")
     assert not [o for o in objects(text) if "admission" in o["metadata"]["name"]]
