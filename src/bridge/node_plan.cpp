@@ -366,6 +366,18 @@ class Planner final {
     return update;
   }
 
+  // A slurmd that was away for too long while its node was drained by us (a reboot) comes back to a node that is down
+  // for our reason: to Slurm a reason of an administrator, who has to resume it, and to the operator none of its own.
+  bool is_left_down() const {
+    using Flag = slurm::NodeFlag;
+    if (is_external() || !is_ready() || slurm_->states.base != slurm::NodeState::kDown) return false;
+    if (!is_our_reason(slurm_->reason)) return false;
+    return std::ranges::none_of(
+        std::initializer_list<Flag>{Flag::kNotResponding, Flag::kInvalidReg, Flag::kFail, Flag::kRebooting,
+                                    Flag::kPoweredDown, Flag::kPoweringDown, Flag::kPoweringUp},
+        [this](Flag flag) { return slurm_->states.has(flag); });
+  }
+
   void set_drain(const std::optional<std::string>& wanted) {
     const bool drain = is_drained();
     const bool ours = is_our_reason(slurm_->reason);
@@ -384,9 +396,9 @@ class Planner final {
         say(kube::EventType::kNormal, "SlurmNodeDraining",
             fmt::format("draining Slurm node {}: {}", sides_.slurm_name, *wanted));
       }
-    } else if (drain) {
+    } else if (drain || is_left_down()) {
       slurm::NodeUpdate update;
-      update.state = "UNDRAIN";
+      update.state = is_left_down() ? "RESUME" : "UNDRAIN";
       update.reason = schedulable_reason(kube_->meta.key.name);
       plan_.state = std::move(update);
       say(kube::EventType::kNormal, "SlurmNodeUndraining",

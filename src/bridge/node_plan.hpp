@@ -77,7 +77,7 @@ struct NodeSay {
 struct NodePlan {
   std::optional<std::string> add;           // slurm.conf line
   std::optional<slurm::NodeUpdate> update;  // features, topology, extra
-  std::optional<slurm::NodeUpdate> state;   // DRAIN or UNDRAIN with reason
+  std::optional<slurm::NodeUpdate> state;   // DRAIN, UNDRAIN or RESUME with reason
   bool remove = false;
   std::optional<bool> taint;  // set or take away
   bool need_partitions = false;

@@ -223,6 +223,41 @@ TEST(NodePlan, ADownNodeIsWhosePutItDown) {
   EXPECT_TRUE(world.plan({kube}, slurm).state) << "up again: drained for what Kubernetes says";
 }
 
+// The reboot of a drained node lasts longer than SlurmdTimeout: Slurm puts it down, keeps our reason, and returns a
+// node to service by itself only where nobody gave one. Nobody else would resume it.
+TEST(NodePlan, AHybridNodeThatWentDownWhileWeDrainedItIsResumed) {
+  World world;
+  Kube kube = tainted();
+  kube.external = false;
+  kube.cordoned = true;
+  slurm::Node down = drained(hybrid(), *world.plan({kube}, hybrid()).state->reason);
+  down.states.base = slurm::NodeState::kDown;
+  EXPECT_TRUE(world.plan({kube}, down).idle());
+  kube.cordoned = false;
+  ASSERT_TRUE(world.plan({kube}, down).state);
+  EXPECT_EQ(world.plan({kube}, down).state->state, "RESUME");
+  set(down, slurm::NodeFlag::kNotResponding, true);
+  const NodePlan early = world.plan({kube}, down);  // uncordoned before slurmd is back
+  ASSERT_TRUE(early.state);
+  EXPECT_EQ(early.state->state, "UNDRAIN");
+  set(down, slurm::NodeFlag::kDrain, false);
+  down.reason = *early.state->reason;
+  EXPECT_TRUE(world.plan({kube}, down).idle());
+  set(down, slurm::NodeFlag::kNotResponding, false);
+  EXPECT_EQ(world.plan({kube}, down).state->state, "RESUME");
+  kube.ready = "False";
+  EXPECT_FALSE(world.plan({kube}, down).state);
+  kube.ready = "True";
+  for (const char* theirs : {"bad disk", "Not responding", "slurm-operator: pod is terminating", ""}) {
+    down.reason = theirs;
+    EXPECT_TRUE(world.plan({kube}, down).idle()) << theirs;
+  }
+  slurm::Node external = registered();
+  external.states.base = slurm::NodeState::kDown;
+  external.reason = schedulable_reason("n1");
+  EXPECT_TRUE(World().plan({tainted()}, external).idle());
+}
+
 // A dead kubelet's node is drained and never put down: that would end its jobs at once, on their healthy nodes too, and
 // give nodes away under pods that run.
 TEST(NodePlan, ADeadNodeIsDrainedNotDown) {
