@@ -157,6 +157,9 @@ std::string cordon_reason(std::string_view kube_name) {
 std::string lost_reason(std::string_view kube_name) {
   return reason(fmt::format("{}{}) is not ready", kCorresponding, kube_name));
 }
+std::string adrift_reason(std::string_view kube_name, const NamespacedName& pod, std::string_view job) {
+  return reason(fmt::format("{}{}) has pod {} of the unknown job {}", kCorresponding, kube_name, pod.str(), job));
+}
 std::string schedulable_reason(std::string_view kube_name) {
   return reason(fmt::format("{}{}) is schedulable", kCorresponding, kube_name));
 }

@@ -48,6 +48,8 @@ std::string normal_topology(std::string_view text);
 std::string cordon_reason(std::string_view kube_name);
 std::string removal_reason(std::string_view slurm_name);
 std::string lost_reason(std::string_view kube_name);
+// A pod of ours is on the node, of which Slurm does not know the job.
+std::string adrift_reason(std::string_view kube_name, const NamespacedName& pod, std::string_view job);
 std::string reshape_reason(std::string_view slurm_name, const NodeShape& shape, std::string_view address);
 // For the record when the node is back in service.
 std::string schedulable_reason(std::string_view kube_name);

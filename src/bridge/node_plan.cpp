@@ -254,6 +254,10 @@ class Planner final {
     if (plan_.remove || (!is_shared() && !external)) return;
     if (!wanted && kube_->unschedulable) wanted = cordon_reason(kube_->meta.key.name);
     if (!wanted && (is_lost() || (!is_ready() && is_drained_by_us()))) wanted = lost_reason(kube_->meta.key.name);
+    if (!wanted && !is_external() && sides_.adrift) {
+      // Nobody of ours is bound beside it; slurmd starts jobs on what it uses.
+      wanted = adrift_reason(kube_->meta.key.name, sides_.adrift->pod, sides_.adrift->of);
+    }
     set_drain(wanted);
     if (slurm_->states.base == slurm::NodeState::kDown || slurm_->states.has(slurm::NodeFlag::kFail)) {
       warn("SlurmNodeDown", fmt::format("Slurm node {} is {}{}", sides_.slurm_name, slurm::print(slurm_->states),

@@ -55,6 +55,7 @@ struct NodeSides {
   NodeDevices devices = {};                           // of the Kubernetes node
   bool may_reshape = true;                            // a busy node may be drained to be registered anew: few at a time
   std::string leaving = {};                           // an earlier name of the node, still in Slurm and to be removed
+  std::optional<NodePod> adrift = {};                 // of ours, on the node, and Slurm does not know its job
   std::optional<NodePod> worker = {};                 // of a NodeSet, on the node, and the taint would evict it
 };
 

@@ -195,6 +195,27 @@ TEST(NodePlan, HybridNodesAreDrainedAndUndrainedToo) {
   EXPECT_FALSE(World().plan({kube}, slurmd).state) << "not ours to drain";
 }
 
+// Slurm has lost the job that holds the node, and slurmd would start another beside the pod, on the same devices.
+TEST(NodePlan, AHybridNodeWithAPodOfAnUnknownJobIsDrained) {
+  World world;
+  Kube kube = tainted();
+  kube.external = false;
+  world.adrift = NodePod{NodePod::Why::kAdrift, {"ml", "train-0"}, "7"};
+  const NodePlan plan = world.plan({kube}, hybrid());
+  ASSERT_TRUE(plan.state);
+  EXPECT_EQ(plan.state->state, "DRAIN");
+  EXPECT_EQ(plan.state->reason,
+            "slurm-bridge: corresponding Kubernetes node (n1) has pod ml/train-0 of the unknown job 7");
+  const slurm::Node held = drained(hybrid(), *plan.state->reason);
+  EXPECT_TRUE(world.plan({kube}, held).idle());
+  EXPECT_TRUE(world.plan({tainted()}, registered()).idle()) << "an external node takes pods alone";
+  Kube cordoned = kube;
+  cordoned.cordoned = true;
+  EXPECT_EQ(world.plan({cordoned}, hybrid()).state->reason, cordon_reason("n1"));
+  world.adrift.reset();
+  EXPECT_EQ(world.plan({kube}, held).state->state, "UNDRAIN");
+}
+
 TEST(NodePlan, AnAdministratorsDrainIsTheirs) {
   for (const char* reason : {"bad disk", "", "see slurm-bridge: corresponding Kubernetes node (n1) is schedulable",
                              "slurm-bridge: told me to"}) {

@@ -132,7 +132,9 @@ struct NodeSync::Impl {
     sides.slurm_has_nodes = !parts.mirror.nodes().empty();
     if (partitions_at && loop.now() - *partitions_at <= kPartitionsAge) sides.partitions = &partitions;
     if (sides.nodes.size() == 1) {
-      sides.worker = node_pods.first(sides.nodes.front()->meta.key.name, NodePod::Why::kWorker);
+      const std::string& kube_node = sides.nodes.front()->meta.key.name;
+      sides.worker = node_pods.first(kube_node, NodePod::Why::kWorker);
+      sides.adrift = node_pods.first(kube_node, NodePod::Why::kAdrift);
     }
     if (parts.devices != nullptr && sides.nodes.size() == 1) {
       sides.devices = parts.devices->on(sides.nodes.front()->meta.key.name);

@@ -428,6 +428,29 @@ TEST_F(NodeSyncTest, AWorkerOfANodeSetIsNotEvictedByTheTaint) {
   EXPECT_TRUE(is_tainted("n1"));
 }
 
+TEST_F(NodeSyncTest, APodOfAnUnknownJobDrainsItsHybridNodeUntilItHasGone) {
+  slurm_.add_nodes("NodeName=n1 CPUs=8 RealMemory=32000");
+  add_node("n1", false);
+  start();
+  json::Value pod = bascule::testing::make_pod({.name = "a",
+                                                .ns = "ml",
+                                                .scheduler = config_.scheduler_name,
+                                                .node = "n1",
+                                                .labels = {{names::kSlurmJobId, "7"}}});
+  api_.create(r::kPods, pod);
+  json::Value lost = json::parse(R"({"status":{"conditions":[{"status":"False"}]}})");
+  json::at_or_create(lost.at("status").at("conditions").at(0), {"type"}) = names::kSlurmJobKnown;
+  settle();
+  ASSERT_FALSE(slurm_node("n1")->states.has(slurm::NodeFlag::kDrain));
+  api_.patch(r::kPods, {"ml", "a"}, lost, "status");
+  settle();
+  EXPECT_TRUE(slurm_node("n1")->states.has(slurm::NodeFlag::kDrain));
+  EXPECT_THAT(slurm_node("n1")->reason, HasSubstr("has pod ml/a of the unknown job 7"));
+  api_.erase(r::kPods, {"ml", "a"});
+  settle();
+  EXPECT_FALSE(slurm_node("n1")->states.has(slurm::NodeFlag::kDrain));
+}
+
 TEST_F(NodeSyncTest, AnEmptyNameIsToldAndNeverAskedFor) {
   add_node("n1");
   add_node("n2");

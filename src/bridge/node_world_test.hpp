@@ -98,7 +98,7 @@ struct World {
   bool nodes_known = true, slurm_known = true, may_reshape = true, has_nodes = true;
   NodeDevices devices = {};
   std::string leaving = {};
-  std::optional<NodePod> worker = {};
+  std::optional<NodePod> worker = {}, adrift = {};
 
   World() { config.partition = "bridge"; }
   NodePlan plan(const std::vector<Kube>& kube, const std::optional<slurm::Node>& slurm) {
@@ -114,6 +114,7 @@ struct World {
     sides.slurm_has_nodes = has_nodes;
     sides.leaving = leaving;
     sides.worker = worker;
+    sides.adrift = adrift;
     return plan_node(config, kSelf, sides, memory, now);
   }
 };
