@@ -16,6 +16,7 @@ namespace {
 constexpr std::string_view kCorresponding = "corresponding Kubernetes node (";
 constexpr std::string_view kRemoving = "removing external node ";
 constexpr std::string_view kReshaping = "registering external node anew ";
+constexpr std::string_view kOfCluster = " (cluster ";  // behind it, up to a bracket
 
 std::string reason(std::string_view text) {
   return fmt::format("{} {}", names::kReasonMark, text);
@@ -141,9 +142,18 @@ std::string normal_topology(std::string_view text) {
   return join_items(items_of(text));
 }
 
-bool is_our_reason(std::string_view text) {
+std::string reason_of_cluster(std::string reason, std::string_view cluster) {
+  return fmt::format("{}{}{})", reason, kOfCluster, cluster);
+}
+
+bool is_our_reason(std::string_view text, std::string_view cluster) {
   const auto rest = after_mark(text);
-  return rest && (rest->starts_with(kCorresponding) || rest->starts_with(kRemoving) || rest->starts_with(kReshaping));
+  if (!rest) return false;
+  if (const std::size_t at = rest->rfind(kOfCluster); at != std::string_view::npos && rest->ends_with(')')) {
+    const std::string_view named = rest->substr(at + kOfCluster.size());
+    if (named.substr(0, named.size() - 1) != cluster) return false;
+  }
+  return rest->starts_with(kCorresponding) || rest->starts_with(kRemoving) || rest->starts_with(kReshaping);
 }
 
 bool is_reshape_reason(std::string_view text) {

@@ -53,8 +53,10 @@ std::string adrift_reason(std::string_view kube_name, const NamespacedName& pod,
 std::string reshape_reason(std::string_view slurm_name, const NodeShape& shape, std::string_view address);
 // For the record when the node is back in service.
 std::string schedulable_reason(std::string_view kube_name);
-// True when `text` is a reason that the bridge (ours or slurm-bridge) gave, for draining.
-bool is_our_reason(std::string_view text);
+// The same with the cluster's name: of nodes that bear no mark it alone tells whose bridge drained them.
+std::string reason_of_cluster(std::string reason, std::string_view cluster);
+// True when `text` is a reason that the bridge (ours or slurm-bridge) gave, for draining, and names no other cluster.
+bool is_our_reason(std::string_view text, std::string_view cluster);
 // True when the node drains to be registered anew.
 bool is_reshape_reason(std::string_view text);
 bool is_removal_reason(std::string_view text);

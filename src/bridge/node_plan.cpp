@@ -330,7 +330,7 @@ class Planner final {
     if (slurm_->cpus == wanted.cpus && memory_fits && address_fits && devices_fit(wanted)) return std::nullopt;
     std::string text = reshape_reason(sides_.slurm_name, wanted, kube_->internal_ip);
     if (is_drained()) {
-      if (!is_our_reason(slurm_->reason)) return std::nullopt;  // its administrator has it
+      if (!has_our_reason()) return std::nullopt;  // its administrator has it
       if (is_idle(*slurm_)) {
         plan_.remove = true;
         plan_.update.reset();
@@ -358,10 +358,15 @@ class Planner final {
     return normal_gres(slurm_->gres) == normal_gres(wanted.gres) && mark_->devices == device_mark(wanted);
   }
 
+  bool has_our_reason() const { return is_our_reason(slurm_->reason, self_.cluster); }
+  // Two clusters may know one hybrid node by one name, each with its own cordon.
+  std::string signed_reason(std::string text) const {
+    return is_external() ? text : reason_of_cluster(std::move(text), self_.cluster);
+  }
   bool is_drained() const {
     return slurm_->states.has(slurm::NodeFlag::kDrain) && !slurm_->states.has(slurm::NodeFlag::kUndrain);
   }
-  bool is_drained_by_us() const { return is_drained() && is_our_reason(slurm_->reason); }
+  bool is_drained_by_us() const { return is_drained() && has_our_reason(); }
 
   slurm::NodeUpdate drained(std::string text) const {
     slurm::NodeUpdate update;
@@ -375,16 +380,17 @@ class Planner final {
   bool is_left_down() const {
     using Flag = slurm::NodeFlag;
     if (is_external() || !is_ready() || slurm_->states.base != slurm::NodeState::kDown) return false;
-    if (!is_our_reason(slurm_->reason)) return false;
+    if (!has_our_reason()) return false;
     return std::ranges::none_of(
         std::initializer_list<Flag>{Flag::kNotResponding, Flag::kInvalidReg, Flag::kFail, Flag::kRebooting,
                                     Flag::kPoweredDown, Flag::kPoweringDown, Flag::kPoweringUp},
         [this](Flag flag) { return slurm_->states.has(flag); });
   }
 
-  void set_drain(const std::optional<std::string>& wanted) {
+  void set_drain(std::optional<std::string> wanted) {
+    if (wanted) wanted = signed_reason(std::move(*wanted));
     const bool drain = is_drained();
-    const bool ours = is_our_reason(slurm_->reason);
+    const bool ours = has_our_reason();
     if (drain && !ours) {
       warn("SlurmNodeDrained", fmt::format("Slurm node {} is drained by {}: {}", sides_.slurm_name,
                                            slurm_->reason_set_by.empty() ? "an administrator" : slurm_->reason_set_by,
@@ -403,7 +409,7 @@ class Planner final {
     } else if (drain || is_left_down()) {
       slurm::NodeUpdate update;
       update.state = is_left_down() ? "RESUME" : "UNDRAIN";
-      update.reason = schedulable_reason(kube_->meta.key.name);
+      update.reason = signed_reason(schedulable_reason(kube_->meta.key.name));
       plan_.state = std::move(update);
       say(kube::EventType::kNormal, "SlurmNodeUndraining",
           fmt::format("Slurm node {} is back in service", sides_.slurm_name));
@@ -424,7 +430,7 @@ class Planner final {
     wake_at(now_ + kDrainLook);
     const std::string text = removal_reason(sides_.slurm_name);
     // A node that an administrator drained can go as well; the reason stays theirs.
-    if (drain && (!is_our_reason(slurm_->reason) || is_removal_reason(slurm_->reason))) return;
+    if (drain && (!has_our_reason() || is_removal_reason(slurm_->reason))) return;
     plan_.state = drained(text);
     if (kube_ != nullptr) {
       say(kube::EventType::kNormal, "SlurmNodeDraining",

@@ -205,15 +205,40 @@ TEST(NodePlan, AHybridNodeWithAPodOfAnUnknownJobIsDrained) {
   ASSERT_TRUE(plan.state);
   EXPECT_EQ(plan.state->state, "DRAIN");
   EXPECT_EQ(plan.state->reason,
-            "slurm-bridge: corresponding Kubernetes node (n1) has pod ml/train-0 of the unknown job 7");
+            "slurm-bridge: corresponding Kubernetes node (n1) has pod ml/train-0 of the unknown job 7 (cluster c1)");
   const slurm::Node held = drained(hybrid(), *plan.state->reason);
   EXPECT_TRUE(world.plan({kube}, held).idle());
   EXPECT_TRUE(world.plan({tainted()}, registered()).idle()) << "an external node takes pods alone";
   Kube cordoned = kube;
   cordoned.cordoned = true;
-  EXPECT_EQ(world.plan({cordoned}, hybrid()).state->reason, cordon_reason("n1"));
+  EXPECT_EQ(world.plan({cordoned}, hybrid()).state->reason, reason_of_cluster(cordon_reason("n1"), "c1"));
   world.adrift.reset();
   EXPECT_EQ(world.plan({kube}, held).state->state, "UNDRAIN");
+}
+
+// Each cluster has a node of that name, and Slurm one: they must not write against each other for ever.
+TEST(NodePlan, AHybridNodeThatAnotherClusterDrainsIsTheirs) {
+  Kube kube = tainted();
+  kube.external = false;
+  Kube cordoned = kube;
+  cordoned.cordoned = true;
+  const NodePlan drain = World().plan({cordoned}, hybrid());
+  EXPECT_EQ(drain.state->reason, "slurm-bridge: corresponding Kubernetes node (n1) is unschedulable (cluster c1)");
+  EXPECT_TRUE(World().plan({cordoned}, drained(hybrid(), *drain.state->reason)).idle());
+  EXPECT_EQ(World().plan({kube}, drained(hybrid(), *drain.state->reason)).state->state, "UNDRAIN");
+  const slurm::Node theirs = drained(hybrid(), reason_of_cluster(cordon_reason("n1"), "c2"));
+  for (const Kube& side : {kube, cordoned}) {
+    const NodePlan plan = World().plan({side}, theirs);
+    EXPECT_TRUE(plan.idle());
+    EXPECT_THAT(plan.say, says("SlurmNodeDrained"));
+  }
+  slurm::Node down = theirs;
+  down.states.base = slurm::NodeState::kDown;
+  EXPECT_TRUE(World().plan({kube}, down).idle());
+  // by slurm-bridge, or before the cluster was named
+  const slurm::Node old = drained(hybrid(), cordon_reason("n1"));
+  EXPECT_EQ(World().plan({kube}, old).state->state, "UNDRAIN");
+  EXPECT_EQ(World().plan({cordoned}, old).state->reason, drain.state->reason);
 }
 
 TEST(NodePlan, AnAdministratorsDrainIsTheirs) {

@@ -26,7 +26,7 @@ class Walk {
   }
 
   void settle() {
-    admin_drain_ = slurm_ && drained() && !is_our_reason(slurm_->reason);
+    admin_drain_ = slurm_ && drained() && !is_our_reason(slurm_->reason, kSelf.cluster);
     world_.slurm_known = world_.nodes_known = true;
     for (int i = 0; i < 12; ++i) {
       if (slurm_) make_idle();
@@ -85,10 +85,12 @@ class Walk {
   void change_state(const slurm::NodeUpdate& update) {
     ASSERT_TRUE(slurm_);
     if (update.state == "UNDRAIN") {
-      ASSERT_TRUE(is_our_reason(slurm_->reason)) << "undoes an administrator's drain: " << slurm_->reason;
+      ASSERT_TRUE(is_our_reason(slurm_->reason, kSelf.cluster))
+          << "undoes an administrator's drain: " << slurm_->reason;
       slurm_->reason.clear();
     } else {
-      ASSERT_FALSE(drained() && !is_our_reason(slurm_->reason)) << "writes over an administrator's reason";
+      ASSERT_FALSE(drained() && !is_our_reason(slurm_->reason, kSelf.cluster))
+          << "writes over an administrator's reason";
       slurm_->reason = *update.reason;
     }
     set(*slurm_, slurm::NodeFlag::kDrain, update.state == "DRAIN");
