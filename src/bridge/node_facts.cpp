@@ -125,6 +125,27 @@ NodeShape shape_of(const kube::Node& node, const NodeDevices& devices) {
   return shape;
 }
 
+std::string uncounted_gpus(const kube::Node& node, const NodeDevices& devices) {
+  std::string all;
+  if (!devices.unknown.empty() || !devices.gpus.empty()) return all;
+  for (const std::string_view name : names::kGpuResources) {
+    const std::int64_t count = floor_of(kube::amount(node.allocatable, name));
+    if (count > 0) all += fmt::format("{}{} {}", all.empty() ? "" : ", ", count, name);
+  }
+  return all;
+}
+
+std::string node_line(std::string_view slurm_name, const kube::Node& node, const NodeShape& shape,
+                      const std::vector<std::string>& features, std::string_view topology) {
+  std::string line = fmt::format(
+      "NodeName={} NodeAddr={} Sockets={} CoresPerSocket={} ThreadsPerCore={} CPUs={} RealMemory={} State=EXTERNAL",
+      slurm_name, node.internal_ip, shape.sockets, shape.cores, shape.threads, shape.cpus, shape.memory);
+  if (!features.empty()) line += " Feature=" + join_items(features);
+  if (!topology.empty()) line += fmt::format(" Topology={}", topology);
+  if (!shape.gres.empty()) line += fmt::format(" Gres={} GresConf=\"{}\"", shape.gres, shape.gres_conf);
+  return line;
+}
+
 std::string device_mark(const NodeShape& shape) {
   return shape.gres_conf.empty() ? std::string() : fingerprint(shape.gres_conf);
 }

@@ -34,6 +34,12 @@ struct NodeShape {
   friend bool operator==(const NodeShape&, const NodeShape&) = default;
 };
 NodeShape shape_of(const kube::Node& node, const NodeDevices& devices = {});
+// "8 nvidia.com/gpu": GPUs that a device plugin offers on the node where no driver publishes any in ResourceSlices, so
+// that `shape_of` leaves them out; empty: there are none.
+std::string uncounted_gpus(const kube::Node& node, const NodeDevices& devices);
+// The line of slurm.conf that registers an external node of this shape.
+std::string node_line(std::string_view slurm_name, const kube::Node& node, const NodeShape& shape,
+                      const std::vector<std::string>& features, std::string_view topology);
 // Of NodeMark::devices; empty when there are none.
 std::string device_mark(const NodeShape& shape);
 

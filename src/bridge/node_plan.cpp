@@ -197,13 +197,7 @@ class Planner final {
     const auto wanted_features = features();
     const auto wanted_topology = topology();
     if (!wanted_features || !wanted_topology) return;
-    std::string line = fmt::format(
-        "NodeName={} NodeAddr={} Sockets={} CoresPerSocket={} ThreadsPerCore={} CPUs={} RealMemory={} State=EXTERNAL",
-        sides_.slurm_name, kube_->internal_ip, shape.sockets, shape.cores, shape.threads, shape.cpus, shape.memory);
-    if (!wanted_features->empty()) line += " Feature=" + join_items(*wanted_features);
-    if (!wanted_topology->empty()) line += " Topology=" + *wanted_topology;
-    if (!shape.gres.empty()) line += fmt::format(" Gres={} GresConf=\"{}\"", shape.gres, shape.gres_conf);
-    plan_.add = std::move(line);
+    plan_.add = node_line(sides_.slurm_name, *kube_, shape, *wanted_features, *wanted_topology);
     plan_.update = slurm::NodeUpdate{};
     plan_.update->extra =
         print_mark({self_.bridge, self_.cluster, *wanted_topology, device_mark(shape), shape.cpu_devices});
@@ -214,6 +208,19 @@ class Planner final {
     for (const auto& [name, why] : sides_.devices.problems) {
       warn("SlurmDevicesLeftOut", fmt::format("devices of class {} are not given to Slurm: {}", name, why));
     }
+    say_uncounted();
+  }
+
+  // A plugin tells how many it has and not which, and an external node has no slurmd that would know them.
+  void say_uncounted() {
+    const std::string gpus = uncounted_gpus(*kube_, sides_.devices);
+    if (gpus.empty() || (slurm_ != nullptr && !slurm_->gres.empty())) return;
+    warn(
+        "SlurmDevicesUncounted",
+        fmt::format("{} of a device plugin are not given to Slurm, which refuses pods that ask for them here: external "
+                    "nodes have the devices that a driver publishes in ResourceSlices; install the vendor's DRA driver "
+                    "and ask for {}CLASS instead, or share the node through a slurmd with a gres.conf",
+                    gpus, names::kDeviceClassPrefix));
   }
 
   // --- in service -------------------------------------------------------------------------------------------------
@@ -293,6 +300,7 @@ class Planner final {
       if (update.topology && update.topology->empty()) update.topology.reset();
     }
     if (update.features || update.topology || update.extra) plan_.update = std::move(update);
+    say_uncounted();
     if (slurm_->partitions.empty() || (!config_.partition.empty() && !in_partition())) {
       say(kube::EventType::kNormal, "SlurmNodeOutside",
           fmt::format(

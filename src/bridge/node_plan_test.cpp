@@ -68,6 +68,29 @@ TEST(NodePlan, RegistersDevices) {
   EXPECT_TRUE(w.plan({tainted()}, registered_with(two_gpus())).idle());
 }
 
+// Slurm would refuse every pod that asks for them, in words of its own.
+TEST(NodePlan, GpusOfADevicePluginAreToldAsThoseThatSlurmDoesNotCount) {
+  World w;
+  Kube kube;
+  kube.plugin_gpus = 8;
+  NodePlan plan = w.plan({kube}, std::nullopt);
+  EXPECT_THAT(*plan.add, testing::Not(HasSubstr("Gres")));
+  ASSERT_THAT(plan.say, says("SlurmDevicesUncounted"));
+  EXPECT_THAT(plan.say.back().note, HasSubstr("8 nvidia.com/gpu of a device plugin are not given to Slurm"));
+  EXPECT_THAT(plan.say.back().note, HasSubstr("deviceclass.resource.kubernetes.io/CLASS"));
+  EXPECT_THAT(w.plan({tainted(kube)}, registered()).say, says("SlurmDevicesUncounted")) << "plugins start late";
+  slurm::Node given = registered();
+  given.gres = "gpu:h100:8";
+  EXPECT_THAT(w.plan({tainted(kube)}, given).say, testing::IsEmpty()) << "by an administrator";
+  w.devices.unknown = "1 of 2";
+  EXPECT_THAT(w.plan({tainted(kube)}, registered()).say, testing::IsEmpty());
+  w.devices = two_gpus();
+  EXPECT_THAT(w.plan({tainted(kube)}, registered_with(two_gpus())).say, testing::IsEmpty());
+  kube.external = false;
+  w.devices = {};
+  EXPECT_THAT(w.plan({tainted(kube)}, hybrid()).say, testing::IsEmpty()) << "slurmd knows them";
+}
+
 TEST(NodePlan, W34DevicesThatAreBeingPublishedAreWaitedFor) {
   World w;
   w.devices.unknown = "1 of 2";

@@ -30,6 +30,7 @@ struct Kube {
   std::string ip = "10.0.0.1";
   std::int64_t cpus = 8, mib = 1000;
   std::string partitions = {}, topology = {};
+  std::int64_t plugin_gpus = 0;  // nvidia.com/gpu
 };
 
 inline json::Interner& interner() {
@@ -54,6 +55,7 @@ inline NodePtr make(const Kube& k) {
   if (k.unreachable) node->taints.push_back({in("node.kubernetes.io/unreachable"), {}, in("NoExecute")});
   node->allocatable = {{in("cpu"), Quantity(k.cpus)}, {in("memory"), Quantity(k.mib << 20)}};
   node->capacity = {{in("cpu"), Quantity(k.cpus * 2)}, {in("memory"), Quantity(k.mib << 21)}};
+  if (k.plugin_gpus > 0) node->allocatable.emplace_back(in("nvidia.com/gpu"), Quantity(k.plugin_gpus));
   node->internal_ip = k.ip;
   node->ready.present = true;
   node->ready.status = in(k.ready);
