@@ -2,6 +2,7 @@
 import base64
 import json
 import re
+import shutil
 
 import pytest
 import yaml
@@ -291,3 +292,30 @@ def test_flags_are_the_programs():  # W61: of admission too; none is ignored
         args = container(render(), f"slurm-bridge-{component}")["args"]
         assert args[0] == component
         assert "--config=/etc/slurm-bridge/config.yaml" in args and "--metrics-bind-address=:8080" in args
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory):
+    """The notes as an object of the chart: Helm itself shows them only where it can ask a cluster."""
+    folder = tmp_path_factory.mktemp("chart") / "slurm-bridge"
+    shutil.copytree(CHART.folder, folder)
+    (folder / "templates/NOTES.txt").rename(folder / "notes.txt")
+    (folder / "templates/notes.yaml").write_text(
+        'kind: ConfigMap\nmetadata: {name: notes}\ndata: {text: {{ tpl (.Files.Get "notes.txt") . | toJson }}}\n')
+
+    def show(*sets):
+        chart = Chart("slurm-bridge")
+        chart.folder = folder
+        return find(chart.render(*sets), "ConfigMap", "notes")["data"]["text"]
+    return show
+
+
+def test_the_notes_say_who_will_be_evicted(notes):
+    text = notes()
+    assert text.index("are evicted at once") < text.index("kubectl drain") < text.index("kubectl label node")
+    assert "(scheduler.tolerations, controllers.tolerations, admission.tolerations)" in text
+    mild = '[{"key":"slinky.slurm.net/managed-node","operator":"Exists","effect":"NoExecute"}]'
+    assert "(admission.tolerations)" in notes(f"scheduler.tolerations={mild}", 'controllers.tolerations=[{"operator":"Exists"}]')
+    assert "tolerate that taint either" not in notes(f"scheduler.tolerations={mild}", f"controllers.tolerations={mild}", "admission.enabled=false")
+    other = '[{"key":"dedicated","operator":"Exists"}]'
+    assert "(scheduler.tolerations, " in notes(f"scheduler.tolerations={other}")
