@@ -4,6 +4,7 @@
 #include <map>
 #include <ranges>
 
+#include "bridge/names.hpp"
 #include "bridge/node_facts.hpp"
 #include "slurm/hostlist.hpp"
 
@@ -53,6 +54,11 @@ std::string text_of(const Volumes::Attached& attached) {
   std::string text;
   for (const auto& [driver, volumes] : attached) text += '@' + driver + '=' + std::to_string(volumes.size());
   return text;
+}
+
+bool asks_plugin_for_gpus(const PodConstraints& pods) {
+  return std::ranges::any_of(
+      names::kGpuResources, [&pods](std::string_view name) { return kube::amount(pods.requests, name) > Quantity(0); });
 }
 
 }  // namespace
@@ -126,7 +132,7 @@ const Candidates& NodeTable::candidates(const std::vector<PodPtr>& pods, const s
     for (std::size_t i = changes_.size() - missed; i < changes_.size(); ++i) other = judge(kind, changes_[i]) || other;
   }
   kind.generation = generation_;
-  if (other) conclude(kind);
+  if (other || kind.plugin_gpus) conclude(kind);
   return kind.candidates;
 }
 
@@ -160,6 +166,7 @@ NodeTable::Class& NodeTable::class_for(const std::vector<PodPtr>& pods, const st
       if (!name.empty()) it->second.partitions.emplace_back(name.begin(), name.end());
     }
     for (const auto& [text, pod] : kinds) it->second.constraints.push_back(constraints_for(*pod));
+    it->second.plugin_gpus = std::ranges::any_of(it->second.constraints, asks_plugin_for_gpus);
   }
   return it->second;
 }
@@ -213,8 +220,12 @@ void NodeTable::conclude(Class& kind) const {
   Candidates& out = kind.candidates;
   std::vector<std::string> excluded;
   out.usable = 0;
+  out.uncounted_gpus = kind.plugin_gpus;
   for (std::size_t number = 0; number < kind.verdicts.size(); ++number) {
-    if (kind.verdicts[number] == kUsable) ++out.usable;
+    if (kind.verdicts[number] == kUsable) {
+      ++out.usable;
+      out.uncounted_gpus = out.uncounted_gpus && is_without_gpus(names_[number]);
+    }
     if (kind.verdicts[number] >= kRefused) excluded.push_back(names_[number]);
   }
   std::ranges::sort(excluded);
@@ -230,6 +241,12 @@ void NodeTable::conclude(Class& kind) const {
   for (const auto& [why, count] : reasons) {
     if (count > 0) out.why_none += (out.why_none.ends_with(':') ? " " : ", ") + std::to_string(count) + " " + why;
   }
+}
+
+// What slurmd has found on its node is Slurm's own to say.
+bool NodeTable::is_without_gpus(const std::string& name) const {
+  const slurm::Node* node = slurm_node(name);
+  return node != nullptr && node->states.has(slurm::NodeFlag::kExternal) && node->gres.empty();
 }
 
 std::vector<Neighbour> NodeTable::neighbours(const std::string& node) const {

@@ -55,6 +55,7 @@ class NodeTable final : public NodeView {
     std::vector<std::string> partitions;  // of which Slurm takes any; empty: all
     std::uint64_t generation = 0;
     std::vector<std::uint16_t> verdicts;  // by number of the node: kOutside, kUsable, else kRefused + index in reasons
+    bool plugin_gpus = false;             // they ask for GPUs of a device plugin
     std::vector<Reason> reasons;          // why nodes are refused, and how many are; 0: a free place
     Candidates candidates;
   };
@@ -65,6 +66,7 @@ class NodeTable final : public NodeView {
   // True when the verdict is another than before.
   bool judge(Class& kind, std::uint32_t number) const;
   void conclude(Class& kind) const;
+  bool is_without_gpus(const std::string& name) const;
 
   std::unordered_map<std::string, NodePtr> nodes_;  // by Slurm name
   std::unordered_map<std::string, SlurmNodePtr> slurm_;

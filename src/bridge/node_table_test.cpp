@@ -69,6 +69,33 @@ TEST_F(NodeTableTest, AnyOfSeveralPartitionsWillDo) {
   EXPECT_EQ(table.candidates({pod()}, "gpu").usable, 1u);
 }
 
+TEST_F(NodeTableTest, GpusOfADevicePluginAreCountedOnlyWhereSlurmHasThem) {
+  const auto put = [&](const std::string& name, std::string gres, bool external) {
+    auto node = std::make_shared<kube::Node>(*make(name));
+    node->allocatable.insert(node->allocatable.begin() + 1, {interner("nvidia.com/gpu"), Quantity(8)});
+    table.on_node(nullptr, node);
+    auto side = std::make_shared<slurm::Node>(*make_slurm(name));
+    side->gres = std::move(gres);
+    if (external) side->states.flags = static_cast<std::uint32_t>(slurm::NodeFlag::kExternal);
+    table.on_slurm_node(nullptr, side);
+    return side;
+  };
+  auto asks = std::make_shared<kube::Pod>(*pod());
+  asks->requests = {{interner("nvidia.com/gpu"), Quantity(2)}};
+  const auto first = put("n1", "", true);
+  EXPECT_TRUE(table.candidates({asks}, "p").uncounted_gpus);
+  EXPECT_EQ(table.candidates({asks}, "p").usable, 1u) << "Slurm decides";
+  EXPECT_FALSE(table.candidates({pod()}, "p").uncounted_gpus) << "asks for none";
+  auto counted = std::make_shared<slurm::Node>(*first);
+  counted->gres = "gpu:8";
+  table.on_slurm_node(first, counted);
+  EXPECT_FALSE(table.candidates({asks}, "p").uncounted_gpus);
+  table.on_slurm_node(counted, first);
+  EXPECT_TRUE(table.candidates({asks}, "p").uncounted_gpus);
+  put("n2", "", false);
+  EXPECT_FALSE(table.candidates({asks}, "p").uncounted_gpus) << "slurmd knows";
+}
+
 TEST_F(NodeTableTest, SlurmNodesOutsideKubernetesAreExcluded) {
   add("n1");
   table.on_slurm_node(nullptr, make_slurm("hpc1"));

@@ -85,6 +85,8 @@ struct Candidates {
   std::string excluded;  // hostlist of Slurm names: in the partition, but not for these pods
   std::size_t usable = 0;
   std::string why_none;  // "5 nodes: 3 do not match ..., 2 have the taint ..."
+  // The pods ask for GPUs of a device plugin, and Slurm counts none on any usable node (uncounted_gpus()).
+  bool uncounted_gpus = false;
 };
 
 // A pod of ours on a node, and what is known of the job that gave it the node.

@@ -91,6 +91,29 @@ TEST_F(UnitPlanTest, SubmitsWithARecordThatNamesThePod) {
   EXPECT_FALSE(p.submit->excluded_nodes) << "all nodes fit: later ones may be used too";
 }
 
+// Slurm cannot know that Kubernetes has GPUs where it counts none.
+TEST_F(UnitPlanTest, ARefusalSaysThatSlurmCountsNoGpusOfADevicePlugin) {
+  for (const char* name : {"n1", "n2"}) {
+    auto external = std::make_shared<slurm::Node>(*nodes.slurm_node(name));
+    external->states.flags = static_cast<std::uint32_t>(slurm::NodeFlag::kExternal);
+    nodes.on_slurm_node(nullptr, external);
+  }
+  auto gpus = std::make_shared<kube::Node>(*nodes.by_slurm_name("n1"));
+  gpus->allocatable.emplace_back(interner("nvidia.com/gpu"), Quantity(8));
+  std::ranges::sort(gpus->allocatable, {}, [](const auto& one) { return one.first.view(); });
+  nodes.on_node(nodes.by_slurm_name("n1"), gpus);
+  memory.hold_until = now + 10s;
+  memory.hold_why = "Requested node configuration is not available";
+  UnitPlan p = plan();
+  ASSERT_EQ(p.waiting.size(), 1u);
+  EXPECT_EQ(p.waiting.front().message, memory.hold_why) << "the pod asks for none";
+  pod.requests = {{interner("nvidia.com/gpu"), Quantity(2)}};
+  p = plan();
+  ASSERT_EQ(p.waiting.size(), 1u);
+  EXPECT_EQ(p.waiting.front().reason, "SlurmRefused");
+  EXPECT_TRUE(p.waiting.front().message.starts_with(memory.hold_why + "; Slurm counts no GPU on the nodes that"));
+}
+
 TEST_F(UnitPlanTest, DecidesNothingBeforeSlurmIsKnown) {
   slurm.synced = false;
   EXPECT_FALSE(plan().submit);

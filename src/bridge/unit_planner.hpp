@@ -56,6 +56,7 @@ class UnitPlanner final {
     JobRecord record;
   };
   void without_job(const std::vector<PodPtr>& pods);
+  std::string why_refused(const std::vector<PodPtr>& pods) const;
   bool inherit(const std::vector<PodPtr>& pods);
   bool doubt_settled(const std::vector<PodPtr>& pods);
   bool unlisted_settled(const std::vector<PodPtr>& pods);

@@ -30,7 +30,7 @@ void UnitPlanner::without_job(const std::vector<PodPtr>& pods) {
   if (!gang_allows(pods, pods.size() + placed())) return;
   if (memory_.hold_until && now_ < *memory_.hold_until) {
     wake_at(*memory_.hold_until);
-    return wait(pods, "SlurmRefused", memory_.hold_why);
+    return wait(pods, "SlurmRefused", why_refused(pods));
   }
   if (ended_lately(pods)) return;
   auto wanted = describe(pods, placed());
@@ -40,6 +40,18 @@ void UnitPlanner::without_job(const std::vector<PodPtr>& pods) {
     plan_.waits_for_nodes = true;
     plan_.waiting.push_back(std::move(wanted.error()));
   }
+}
+
+// Slurm's words, and what it cannot know: that Kubernetes has GPUs where it counts none.
+std::string UnitPlanner::why_refused(const std::vector<PodPtr>& pods) const {
+  const auto job = describe_job(config_, *unit_.root, pods);
+  if (!job) return memory_.hold_why;
+  const std::string tres = job->tres_per_node.value_or(job->tres_per_task.value_or(""));
+  if (tres.find("gres/gpu") == std::string::npos) return memory_.hold_why;
+  if (!nodes_.candidates(pods, job->partition.value_or("")).uncounted_gpus) return memory_.hold_why;
+  return memory_.hold_why +
+         "; Slurm counts no GPU on the nodes that the pod may use: those of a device plugin are not registered there, "
+         "ask for them by device class";
 }
 
 // A job that Slurm requeued has lost its pod, not its place in the queue: the pod made instead takes it over.
