@@ -155,6 +155,21 @@ std::string slurm_name_of(const kube::Node& node) {
   return name == nullptr ? node.meta.key.name : name->str();
 }
 
+const kube::Taint* managed_taint(const kube::Node& node) {
+  const auto found = std::ranges::find_if(node.taints, [](const kube::Taint& taint) {
+    return taint.key == names::kManagedNodeTaint && taint.effect == "NoExecute";
+  });
+  return found == node.taints.end() ? nullptr : &*found;
+}
+
+bool is_down_alive(const slurm::Node& node) {
+  using Flag = slurm::NodeFlag;
+  constexpr Flag kOtherwise[] = {Flag::kNotResponding, Flag::kInvalidReg,   Flag::kFail,      Flag::kRebooting,
+                                 Flag::kPoweredDown,   Flag::kPoweringDown, Flag::kPoweringUp};
+  return node.states.base == slurm::NodeState::kDown &&
+         std::ranges::none_of(kOtherwise, [&node](Flag flag) { return node.states.has(flag); });
+}
+
 std::vector<std::string> partitions_of(const kube::Node& node) {
   return items_of(kube::value_or(node.meta.annotations, names::kExternalNodePartitions));
 }

@@ -9,6 +9,7 @@
 
 #include "bridge/device_inventory.hpp"
 #include "bridge/unit.hpp"
+#include "slurm/types.hpp"
 
 namespace bascule::bridge {
 
@@ -45,6 +46,10 @@ std::string device_mark(const NodeShape& shape);
 
 // The name in Slurm: the label slurm-nodename, or the node's own.
 std::string slurm_name_of(const kube::Node& node);
+// The taint that keeps other schedulers off, of whatever scheduler's name; nullptr: the node has none.
+const kube::Taint* managed_taint(const kube::Node& node);
+// Slurm has put down a node whose slurmd answers: somebody has to resume it.
+bool is_down_alive(const slurm::Node& node);
 // Partitions asked for by annotation, trimmed, without blanks, sorted, once each.
 std::vector<std::string> partitions_of(const kube::Node& node);
 // Items trimmed, sorted, once each.

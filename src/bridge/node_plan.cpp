@@ -18,7 +18,6 @@ bool is_idle(const slurm::Node& node) {
 namespace {
 
 constexpr std::string_view kUnreachable = "node.kubernetes.io/unreachable";
-constexpr std::string_view kNoExecute = "NoExecute";
 
 // One planning step over one node; what it decides is in `plan_`.
 class Planner final {
@@ -230,7 +229,7 @@ class Planner final {
   bool is_shared() const {
     if (slurm_ == nullptr || (is_external() && is_foreign())) return false;
     if (is_labelled() || kube::find(kube_->meta.labels, names::kSlurmNodeName) != nullptr) return true;
-    const kube::Taint* taint = our_taint();
+    const kube::Taint* taint = managed_taint(*kube_);
     if (taint != nullptr && taint->value == config_.scheduler_name) return true;
     return in_partition();
   }
@@ -385,15 +384,7 @@ class Planner final {
 
   // A slurmd that was away for too long while its node was drained by us (a reboot) comes back to a node that is down
   // for our reason: to Slurm a reason of an administrator, who has to resume it, and to the operator none of its own.
-  bool is_left_down() const {
-    using Flag = slurm::NodeFlag;
-    if (is_external() || !is_ready() || slurm_->states.base != slurm::NodeState::kDown) return false;
-    if (!has_our_reason()) return false;
-    return std::ranges::none_of(
-        std::initializer_list<Flag>{Flag::kNotResponding, Flag::kInvalidReg, Flag::kFail, Flag::kRebooting,
-                                    Flag::kPoweredDown, Flag::kPoweringDown, Flag::kPoweringUp},
-        [this](Flag flag) { return slurm_->states.has(flag); });
-  }
+  bool is_left_down() const { return !is_external() && is_ready() && has_our_reason() && is_down_alive(*slurm_); }
 
   void set_drain(std::optional<std::string> wanted) {
     if (wanted) wanted = signed_reason(std::move(*wanted));
@@ -448,17 +439,8 @@ class Planner final {
 
   // --- taint ------------------------------------------------------------------------------------------------------
 
-  // Of whatever scheduler's name; nullptr: the node has none.
-  const kube::Taint* our_taint() const {
-    const auto ours = [](const kube::Taint& taint) {
-      return taint.key == names::kManagedNodeTaint && taint.effect == kNoExecute;
-    };
-    const auto found = std::ranges::find_if(kube_->taints, ours);
-    return found == kube_->taints.end() ? nullptr : &*found;
-  }
-
   void taint() {
-    const kube::Taint* present = our_taint();
+    const kube::Taint* present = managed_taint(*kube_);
     const bool leaving = is_ours() && is_external() && !is_labelled();
     if (leaving || is_shared()) {
       memory_.unshared_since.reset();
@@ -493,9 +475,8 @@ class Planner final {
          fmt::format(
              "pod {} of NodeSet {} does not tolerate the taint {}, which would evict it and end its jobs, so the "
              "node goes without it and other schedulers may place pods there; add to the NodeSet's "
-             "spec.template.spec.tolerations {{key: {}, operator: Exists, effect: {}}}",
-             sides_.worker->pod.str(), sides_.worker->of, names::kManagedNodeTaint, names::kManagedNodeTaint,
-             kNoExecute));
+             "spec.template.spec.tolerations {{key: {}, operator: Exists, effect: NoExecute}}",
+             sides_.worker->pod.str(), sides_.worker->of, names::kManagedNodeTaint, names::kManagedNodeTaint));
     return false;
   }
 

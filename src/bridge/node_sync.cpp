@@ -1,5 +1,7 @@
 #include "bridge/node_sync.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 #include <map>
@@ -35,13 +37,11 @@ json::Array taint_patch(const kube::Node& node, const std::string& scheduler, bo
     return patch.emplace_back(json::Object{{"op", what}, {"path", std::move(path)}}).as_object();
   };
   op("replace", "/metadata/resourceVersion")["value"] = node.meta.resource_version;
-  const auto ours = std::ranges::find_if(node.taints, [](const kube::Taint& taint) {
-    return taint.key == names::kManagedNodeTaint && taint.effect == "NoExecute";
-  });
-  const std::string place = "/spec/taints/" + std::to_string(ours - node.taints.begin());
+  const kube::Taint* ours = managed_taint(node);
+  const std::string place = ours == nullptr ? "" : fmt::format("/spec/taints/{}", ours - node.taints.data());
   if (!set) {
-    if (ours != node.taints.end()) op("remove", place);
-  } else if (ours != node.taints.end()) {
+    if (ours != nullptr) op("remove", place);
+  } else if (ours != nullptr) {
     op("add", place + "/value")["value"] = scheduler;
   } else {
     json::Object taint{{"key", names::kManagedNodeTaint}, {"value", scheduler}, {"effect", "NoExecute"}};
