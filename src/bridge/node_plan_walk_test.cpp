@@ -40,7 +40,13 @@ class Walk {
 
  private:
   bool drained() const { return slurm_->states.has(slurm::NodeFlag::kDrain); }
+  bool is_hybrid() const { return slurm_ && !slurm_->states.has(slurm::NodeFlag::kExternal); }
+  // What is down for our reason nobody but us puts into service again.
   void make_idle() {
+    if (slurm_->states.base == slurm::NodeState::kDown) {
+      if (is_our_reason(slurm_->reason, kSelf.cluster)) return;
+      if (!drained()) slurm_->reason.clear();
+    }
     slurm_->states.base = slurm::NodeState::kIdle;
     set(*slurm_, slurm::NodeFlag::kCompleting, false);
   }
@@ -79,12 +85,18 @@ class Walk {
     }
     if (plan.state) change_state(*plan.state);
     if (plan.remove) remove();
+    if (plan.taint == true) ASSERT_FALSE(is_hybrid() && world_.worker) << "evicts a worker";
+    if (plan.taint == false) ASSERT_FALSE(slurm_) << "frees a node that Slurm gives away";
     if (plan.taint) kube_.taint = *plan.taint ? "slurm-bridge-scheduler" : "";
   }
 
   void change_state(const slurm::NodeUpdate& update) {
     ASSERT_TRUE(slurm_);
-    if (update.state == "UNDRAIN") {
+    if (update.state == "RESUME") {
+      ASSERT_TRUE(is_hybrid() && slurm_->states.base == slurm::NodeState::kDown);
+      slurm_->states.base = slurm::NodeState::kIdle;
+    }
+    if (update.state != "DRAIN") {
       ASSERT_TRUE(is_our_reason(slurm_->reason, kSelf.cluster))
           << "undoes an administrator's drain: " << slurm_->reason;
       slurm_->reason.clear();
@@ -143,6 +155,16 @@ class Walk {
       case 11:
         kube_.ip = random_() % 2 ? "10.0.0.1" : "10.0.0.2";
         break;
+      case 12:
+        if (world_.worker = std::nullopt; random_() % 2 == 0) {
+          world_.worker = NodePod{NodePod::Why::kWorker, {"slurm", "w"}, "slurm/set"};
+        }
+        break;
+      case 13:
+        if (world_.adrift = std::nullopt; random_() % 2 == 0) {
+          world_.adrift = NodePod{NodePod::Why::kAdrift, {"ml", "a"}, "7"};
+        }
+        break;
       default:
         disturb_slurm();
         break;
@@ -157,7 +179,7 @@ class Walk {
       }
       return;
     }
-    switch (random_() % 5) {
+    switch (random_() % 6) {
       case 0:
         set(*slurm_, slurm::NodeFlag::kDrain, true);
         slurm_->reason = "bad disk";
@@ -171,6 +193,11 @@ class Walk {
         break;
       case 3:
         make_idle();
+        break;
+      case 4:
+        if (!is_hybrid()) break;  // SlurmdTimeout
+        slurm_->states.base = slurm::NodeState::kDown;
+        if (slurm_->reason.empty()) slurm_->reason = "Not responding";
         break;
       default:
         if (random_() % 8 == 0) slurm_.reset();  // scontrol delete
@@ -193,8 +220,11 @@ class Walk {
     const bool shared =
         kube_.external || !kube_.taint.empty() || slurm_->partitions == std::vector<std::string>{"bridge"};
     if (!shared) return;
-    EXPECT_FALSE(kube_.taint.empty());
-    EXPECT_EQ(drained(), kube_.cordoned || kube_.ready != "True") << slurm_->reason;
+    EXPECT_TRUE(!kube_.taint.empty() || (is_hybrid() && world_.worker));
+    const bool out = kube_.cordoned || kube_.ready != "True" || (is_hybrid() && world_.adrift);
+    // Of one that is down nothing can be started either.
+    const bool down = slurm_->states.base == slurm::NodeState::kDown;
+    EXPECT_EQ(drained() || down, out) << slurm::print(slurm_->states) << " " << slurm_->reason;
     if (ours && kube_.ready == "True") EXPECT_EQ(slurm_->cpus, kube_.cpus);
   }
 
