@@ -9,6 +9,8 @@
 #include "base/log.hpp"
 #include "base/manual_loop.hpp"
 #include "net/loopback.hpp"
+#include "testing/fake_api.hpp"
+#include "testing/objects.hpp"
 #include "testing/run.hpp"
 
 namespace bascule::kube {
@@ -170,6 +172,35 @@ TEST_F(InformerTest, TakesWhatAnApiServerMayStore) {
   EXPECT_THAT(names(), ElementsAre("a", "large"));
   event("MODIFIED", thing("large", 11, large));
   EXPECT_EQ(version("large"), "11");
+}
+
+// Restoring etcd restarts the API servers, whose versions begin where the backup was made. Their watches tell nobody.
+TEST(InformerAfterARestore, SeesWhatTheOlderServerHas) {
+  const log::Capture quiet(log::Level::kError);
+  ManualLoop loop;
+  testing::FakeApi before(loop);
+  testing::FakeApi restored(loop);
+  before.store().skip_versions(100'000);
+  before.create(resources::kPods, testing::make_pod({.name = "lost"}));
+  restored.create(resources::kPods, testing::make_pod({.name = "kept"}));
+  testing::FakeApi* now = &before;
+  const auto transport = net::make_loopback(loop, [&now](const net::ServerRequest& request, std::stop_token stop) {
+    return now->handler()(request, std::move(stop));
+  });
+  Client client(loop, *transport, {});
+  json::Interner interner;
+  Informer<Pod> pods(client, {.resource = resources::kPods, .seed = 1}, decode_pod, interner);
+  pods.start();
+  loop.advance(2min);
+  ASSERT_TRUE(pods.get({"default", "lost"}));
+  now = &restored;
+  before.end_watches();
+  restored.create(resources::kPods, testing::make_pod({.name = "new"}));
+  loop.advance(11min);
+  EXPECT_FALSE(pods.get({"default", "lost"}));
+  EXPECT_TRUE(pods.get({"default", "kept"}));
+  EXPECT_TRUE(pods.get({"default", "new"}));
+  testing::run(loop, pods.stop());
 }
 
 }  // namespace

@@ -80,6 +80,7 @@ bool ReflectorCore::page_done(const json::ListMeta& meta, TimePoint now) {
   if (!continue_.empty()) return false;
   phase_ = Phase::kWatch;
   paged_ = true;
+  heard_at_ = now;
   return true;
 }
 
@@ -111,6 +112,7 @@ void ReflectorCore::heard(std::string_view resource_version, TimePoint now) {
   if (!resource_version.empty()) version_ = resource_version;
   failures_ = 0;
   progress_ = true;
+  heard_at_ = now;
   if (bookmarks_) dead_at_ = std::min(ends_ + times_.watch_grace, now + times_.bookmark_silence);
 }
 
@@ -143,6 +145,7 @@ bool ReflectorCore::close_watch(TimePoint now) {
 
 void ReflectorCore::watch_ended(TimePoint now) {
   const bool healthy = close_watch(now);
+  if (silent(now)) restart_list(Freshness::kNotOlder);
   if (healthy) {
     not_before_ = now;
   } else {
@@ -152,10 +155,10 @@ void ReflectorCore::watch_ended(TimePoint now) {
 
 void ReflectorCore::watch_failed(ReflectorFailure failure, Duration pause, TimePoint now) {
   const bool healthy = close_watch(now);
-  const bool too_many = failures_ >= kWatchFailures && failure != ReflectorFailure::kBusy;
+  const bool in_vain = (failures_ >= kWatchFailures || silent(now)) && failure != ReflectorFailure::kBusy;
   if (failure == ReflectorFailure::kExpired || failure == ReflectorFailure::kVersionTooLarge) {
     restart_list(Freshness::kMostRecent);
-  } else if (too_many) {
+  } else if (in_vain) {
     restart_list(Freshness::kNotOlder);
   }
   // A watch that worked is taken up at once, but not by everybody in the same instant.

@@ -10,6 +10,9 @@
 //    for bookmarks, and for its end after a random 5 to 10 minutes, which spreads watches over servers.
 //  - A watch from which nothing came for longer than it was asked to last and a grace, or in which bookmarks came and
 //    then nothing for longer than they take, is dead.
+//  - After watches that told nothing at all for five minutes, not even a bookmark, comes a list, not older than what
+//    was seen: a server whose etcd was restored from an old backup takes a watch from the version before, and tells
+//    nothing until it has passed it. At rest bookmarks come, where etcd tells its progress often enough.
 //  - 410, in an answer or as an ERROR event, lists again. Failures wait from 800 ms up to 30 s, doubled each time, with
 //    jitter; a watch that worked resets this and is taken up at once. A watch that fails often lists again.
 #pragma once
@@ -92,6 +95,7 @@ class ReflectorCore final {
   void restart_list(Freshness freshness);
   bool close_watch(TimePoint now);  // true: it worked
   void heard(std::string_view resource_version, TimePoint now);
+  bool silent(TimePoint now) const noexcept { return now - heard_at_ >= times_.watch_min; }
 
   const std::size_t page_;
   const ReflectorTimes times_;
@@ -105,6 +109,7 @@ class ReflectorCore final {
   std::string version_;
   TimePoint not_before_{};
   std::uint32_t failures_ = 0;  // in a row, without progress
+  TimePoint heard_at_{};        // the last list, event or bookmark, of whichever watch
 
   // Of the current watch.
   bool watching_ = false;

@@ -194,6 +194,51 @@ TEST_F(ReflectorBook, silence_kills_a_watch) {
   EXPECT_EQ(core.dead_at(), now + 70s + 3min);
 }
 
+// The server is behind what was seen, and may not know it: it sends what is newer than the version asked for alone.
+TEST_F(ReflectorBook, a_watch_silent_for_its_whole_life_is_followed_by_a_list) {
+  to_watch();
+  now += 5min;
+  core.watch_ended(now);
+  const auto list = next();
+  EXPECT_EQ(list.kind, Kind::kList);
+  EXPECT_EQ(list.resource_version, "100") << "not older than what was seen";
+  EXPECT_TRUE(list.first_page);
+  core.list_failed(ReflectorFailure::kVersionTooLarge, false, {}, now);
+  EXPECT_EQ(after_wait().resource_version, "") << "the most recent there is";
+  EXPECT_TRUE(core.page_done(meta("40"), now));
+  EXPECT_EQ(next().resource_version, "40");
+}
+
+TEST_F(ReflectorBook, a_bookmark_or_an_event_is_enough_to_resume_without_a_list) {
+  to_watch();
+  now += 4min;
+  core.watch_bookmark("101", now);
+  now += 4min;
+  core.watch_ended(now);
+  EXPECT_EQ(next().kind, Kind::kWatch);
+  core.watch_opened(now);
+  now += 30s;
+  core.watch_event("102", now);
+  now += 4min;
+  core.watch_ended(now);
+  EXPECT_EQ(next().kind, Kind::kWatch);
+}
+
+TEST_F(ReflectorBook, silence_counts_over_watches_that_are_cut) {
+  to_watch();
+  for (int minute = 1; minute < 5; ++minute) {
+    now += 1min;
+    core.watch_failed(ReflectorFailure::kFailed, {}, now);
+    ASSERT_EQ(after_wait().kind, Kind::kWatch) << minute;
+    core.watch_opened(now);
+  }
+  now += 1min;
+  core.watch_failed(ReflectorFailure::kFailed, {}, now);
+  const auto list = after_wait();
+  EXPECT_EQ(list.kind, Kind::kList);
+  EXPECT_EQ(list.resource_version, "100");
+}
+
 TEST(Versions, are_compared_as_numbers) {
   EXPECT_TRUE(older_version("9", "10"));
   EXPECT_FALSE(older_version("10", "9"));

@@ -106,6 +106,19 @@ TEST_F(FakeApiTest, WatchesEndAndSendBookmarks) {
   EXPECT_EQ(events(all), Strings{"END"});
 }
 
+// As kube-apiserver's cacheWatcher: whoever has seen more than this server hears nothing, not that it is behind.
+TEST_F(FakeApiTest, AWatchFromANewerVersionIsSilent) {
+  pods(1);
+  const std::string newer = std::to_string(std::stoull(version()) + 100);
+  Watching w = watch("/api/v1/pods?watch=1&allowWatchBookmarks=true&timeoutSeconds=600&resourceVersion=" + newer);
+  api.patch(kube::resources::kPods, {"default", "p0"}, json::parse(R"({"metadata":{"labels":{"x":"1"}}})"));
+  loop.advance(3min);
+  EXPECT_EQ(events(w), Strings{});
+  api.store().skip_versions(200);
+  loop.advance(61s);
+  EXPECT_EQ(json::string_at(*next(w), {"type"}), "BOOKMARK");
+}
+
 TEST_F(FakeApiTest, MisbehavesWhenTold) {
   using Kind = ApiFault::Kind;
   pods(1);
