@@ -199,6 +199,9 @@ Task<> Process::main(std::string lease, bool elect, std::vector<runtime::NamedCh
 void Process::add_server(runtime::Manager& parts, std::string name, std::optional<net::ServerOptions> address,
                          net::Handler handler) {
   if (!address) return;
+  // Whoever reaches the pod may ask here, and nobody has much to say: strangers get no memory and little time.
+  address->max_body = 0;
+  address->header_timeout = address->body_timeout = address->write_timeout = 5s;
   const auto server = std::make_shared<std::unique_ptr<net::Server>>();
   parts.add({.name = std::move(name),
              .start = [this, server, options = *address, handler = std::move(handler)](

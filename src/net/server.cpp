@@ -185,8 +185,9 @@ class SocketServer final : public Server {
     const std::stop_token stop = stop_.get_token();
     while (!stop.stop_requested()) {
       if (connections_.size() >= options_.max_connections) {
-        // An idle client has less of a claim than a new one.
-        finish_oldest_idle();
+        co_await listener_.readable(TimePoint::max(), stop);
+        if (connections_.size() < options_.max_connections || stop.stop_requested()) continue;
+        make_room();
         co_await changed_.wait(stop, TimePoint::max());
         continue;
       }
@@ -200,7 +201,7 @@ class SocketServer final : public Server {
         co_await listener_.readable(TimePoint::max(), stop);
       } else if (errno != EINTR && errno != ECONNABORTED && errno != EPROTO) {
         log::limited(log::Level::kError, kLogEvery, "cannot accept connections", {{"error", std::strerror(errno)}});
-        finish_oldest_idle();
+        make_room();
         co_await sleep_for(loop_, kNoDescriptors, stop);
       }
       // Else it is the error of a connection that has gone already.
@@ -214,12 +215,12 @@ class SocketServer final : public Server {
                                                          std::move(context));
     ServerConnection& added = *connection;
     connections_.push_back(std::move(connection));
-    added.start([this, &added] { on_change(added); });
+    added.start([this](ServerConnection::Change change) { on_change(change); });
   }
 
   // Said by a connection, from its own frame, which cannot be destroyed from there.
-  void on_change(const ServerConnection& connection) {
-    if (connection.idle()) {
+  void on_change(ServerConnection::Change change) {
+    if (change == ServerConnection::Change::kAnswered) {
       changed_.notify();
       return;
     }
@@ -231,13 +232,21 @@ class SocketServer final : public Server {
     });
   }
 
-  void finish_oldest_idle() {
-    ServerConnection* oldest = nullptr;
+  // An idle client has less of a claim than a new one; so has one whose request is not there yet, the longer the less:
+  // else whoever sends a thousand halves of requests shuts out everybody. Who is being answered is left alone.
+  void make_room() {
+    ServerConnection* last = nullptr;
     for (const auto& connection : connections_) {
-      if (!connection->idle()) continue;
-      if (oldest == nullptr || connection->idle_since() < oldest->idle_since()) oldest = connection.get();
+      if (connection->answering()) continue;
+      const bool worse = last == nullptr || std::pair(!connection->idle(), connection->waiting_since()) <
+                                                std::pair(!last->idle(), last->waiting_since());
+      if (worse) last = connection.get();
     }
-    if (oldest != nullptr) oldest->finish();
+    if (last == nullptr) return;
+    if (last->idle()) return last->finish();
+    log::limited(log::Level::kWarning, kLogEvery, "too many connections: one was closed whose request did not come",
+                 {{"peer", last->peer()}, {"most", options_.max_connections}});
+    last->kill();
   }
 
   Task<> until_empty(TimePoint deadline) {
@@ -255,7 +264,7 @@ class SocketServer final : public Server {
   std::uint16_t port_ = 0;
   Socket listener_;
   std::stop_source stop_;
-  Bell changed_;  // a connection has ended or become idle
+  Bell changed_;  // a connection has ended, or has answered
   std::list<std::unique_ptr<ServerConnection>> connections_;
   std::shared_ptr<SocketServer*> alive_;
   OwnedTask accepting_;

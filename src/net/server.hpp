@@ -17,8 +17,8 @@ struct ServerOptions {
   // TLS when a certificate is given. Files as in Pem: re-read when they change, so that rotation needs no restart.
   Pem certificate = {};
   Pem key = {};
-  Pem client_ca = {};  // when given, client certificates are asked for and, if sent, verified
-  std::size_t max_connections = 1024;
+  Pem client_ca = {};                  // when given, client certificates are asked for and, if sent, verified
+  std::size_t max_connections = 1024;  // beyond, a new one takes the place of one that is not being answered
   std::size_t max_header = std::size_t{64} << 10;
   std::size_t max_body = std::size_t{8} << 20;
   Duration header_timeout = std::chrono::seconds(10);  // from connection or first byte to the whole head

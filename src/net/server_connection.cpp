@@ -53,8 +53,9 @@ ServerConnection::ServerConnection(IoLoop& loop, const ServerOptions& options, c
       tls_(std::move(tls)),
       reader_(MessageReader::Role::kRequest, options.max_header) {}
 
-void ServerConnection::start(std::function<void()> changed) {
+void ServerConnection::start(std::function<void(Change)> changed) {
   changed_ = std::move(changed);
+  waiting_since_ = loop_.now();
   run_ = OwnedTask(run());
   run_.start();
 }
@@ -77,7 +78,7 @@ Task<> ServerConnection::run() {
     if (first_ && tls_) log::limited(log::Level::kInfo, std::chrono::seconds(10), "a client was lost", {{"error", e}});
   }
   stream_.close();
-  changed_();
+  changed_(Change::kEnded);
 }
 
 Task<> ServerConnection::serve_all() {
@@ -89,6 +90,9 @@ Task<> ServerConnection::serve_all() {
   while (true) {
     const bool more = co_await serve_one();
     if (!more) co_return;
+    answering_ = false;
+    waiting_since_ = loop_.now();
+    changed_(Change::kAnswered);
   }
 }
 
@@ -98,18 +102,16 @@ Task<bool> ServerConnection::wait_for_request() {
   const bool at_once = reader_.started() || !stream_.quiet();
   if (at_once && !first_) co_await sleep_until(loop_, loop_.now(), kill_.get_token());
   if (reader_.started()) co_return true;
-  const TimePoint now = loop_.now();
   idle_ = true;
-  idle_since_ = now;
-  changed_();
   std::size_t bytes = 0;
   try {
-    const TimePoint deadline = now + (first_ ? options_.header_timeout : options_.idle_timeout);
+    const TimePoint deadline = loop_.now() + (first_ ? options_.header_timeout : options_.idle_timeout);
     bytes = co_await stream_.read(reader_.prepare(), deadline, finish_.get_token());
   } catch (const Error&) {
     // Idle for too long, told to finish, or cut.
   }
   idle_ = false;
+  waiting_since_ = loop_.now();
   reader_.commit(bytes);
   co_return bytes > 0;
 }
@@ -147,6 +149,7 @@ Task<bool> ServerConnection::serve_one() {
     if (error->kind() == Error::Kind::kDeadline) co_await refuse(408, "the request did not come in time");
     co_return false;
   }
+  answering_ = true;
   const bool keep_alive = reader_.head().keep_alive;
   const int version = reader_.head().version;
   OwnedTask watch(watch_peer(kill_.get_token()));

@@ -22,13 +22,18 @@ class ServerConnection final {
   ServerConnection(IoLoop& loop, const ServerOptions& options, const Handler& handler, Socket socket, std::string peer,
                    std::shared_ptr<const TlsContext> tls);
 
-  // Runs until the connection has ended. `changed` is called when it becomes idle and, as the last thing, when it ends;
-  // it must not destroy the connection.
-  void start(std::function<void()> changed);
+  enum class Change : std::uint8_t { kAnswered, kEnded };
+  // Runs until the connection has ended. `changed` is called when it waits for a request again and, as the last thing,
+  // when it ends; it must not destroy the connection.
+  void start(std::function<void(Change)> changed);
   bool done() const noexcept { return run_.done(); }
-  // Between requests, and since when.
+  const std::string& peer() const noexcept { return stream_.peer(); }
+  // A whole request has come, and its answer has not gone yet.
+  bool answering() const noexcept { return answering_; }
+  // Between requests.
   bool idle() const noexcept { return idle_; }
-  TimePoint idle_since() const noexcept { return idle_since_; }
+  // While not answering: since when it has been idle, or its handshake or request has been on the way.
+  TimePoint waiting_since() const noexcept { return waiting_since_; }
 
   // Closes once the request at hand has been answered; streams are told to stop.
   void finish();
@@ -58,10 +63,11 @@ class ServerConnection final {
   std::shared_ptr<const TlsContext> tls_;
   MessageReader reader_;
   std::string client_name_;
-  std::function<void()> changed_;
+  std::function<void(Change)> changed_;
   bool first_ = true;  // no request has come yet
   bool idle_ = false;
-  TimePoint idle_since_{};
+  bool answering_ = false;
+  TimePoint waiting_since_{};
   std::stop_source finish_;  // no further request; also the token of streams
   std::stop_source gone_;    // the client has gone: the token of handlers
   std::stop_source kill_;

@@ -237,6 +237,15 @@ TEST_F(ServerTest, RefusesWhatIsNoRequest) {
             "HTTP/1.1 413 ");
 }
 
+TEST_F(ServerTest, TakesNoBodyWhereNoneIsAllowed) {
+  const auto server = start({.max_body = 0});
+  const auto c = client(*server);
+  EXPECT_EQ(call(*c, get("/")).status(), 200);
+  EXPECT_EQ(call(*c, post("/", "x")).status(), 413);
+  EXPECT_EQ(raw(*server, "POST / HTTP/1.1\r\nContent-Length: 8000000\r\n\r\n").substr(0, 13), "HTTP/1.1 413 ");
+  drain(*server);
+}
+
 TEST_F(ServerTest, CutsOffTheSlow) {
   const auto server =
       start({.header_timeout = 30ms, .body_timeout = 30ms, .idle_timeout = 60ms, .write_timeout = 50ms});
@@ -336,38 +345,6 @@ TEST_F(ServerTest, ADrainDoesNotWaitForADeafHandler) {
   }(loop, *server));
   run(loop, when_all(loop, std::move(tasks)));
   EXPECT_EQ(out.failure(), "broken");
-}
-
-TEST_F(ServerTest, ANewClientTakesThePlaceOfTheOldestIdleOne) {
-  const auto server = start({.max_connections = 2});
-  int answered = 0;
-  run(loop, in_thread(loop, [&, port = server->port()] {
-        int fds[4];
-        for (int& fd : fds) {
-          fd = connect_raw(port);
-          send_all(fd, "GET / HTTP/1.1\r\n\r\n");
-          answered +=
-              receive_until(fd, [](const std::string& s) { return s.contains("GET "); }).contains("200 OK") ? 1 : 0;
-        }
-        EXPECT_EQ(receive_all(fds[0]), "");
-        for (const int fd : fds) ::close(fd);
-      }));
-  EXPECT_EQ(answered, 4);
-  drain(*server);
-}
-
-TEST_F(ServerTest, BusyConnectionsMakeNewOnesWait) {
-  const auto server = start({.max_connections = 1});
-  const auto c = client(*server);
-  std::vector<Outcome> outs(3);
-  std::vector<Task<>> tasks;
-  for (Outcome& out : outs) {
-    tasks.push_back([](Transport& t, CallLimits l, Outcome& o) -> Task<> { o = co_await try_call(t, get("/slow"), l); }(
-                                                                   *c, within(), out));
-  }
-  run(loop, when_all(loop, std::move(tasks)));
-  for (const Outcome& out : outs) EXPECT_EQ(out.status(), 200) << out.failure();
-  drain(*server);
 }
 
 TEST_F(ServerTest, ManyCallsAtOnceAndOneAfterTheOther) {

@@ -73,6 +73,16 @@ TEST_F(TlsTest, SpeaksBothWays) {
   drain(*server);
 }
 
+TEST_F(TlsTest, WhoDoesNotGoOnWithTheHandshakeMakesRoom) {
+  const auto server = start(
+      {.certificate = {.text = server_pair().certificate}, .key = {.text = server_pair().key}, .max_connections = 1});
+  const int silent = connect_raw(server->port());
+  const auto c = client(server->port());
+  EXPECT_EQ(call(*c, get("/")).status(), 200);
+  ::close(silent);
+  drain(*server);
+}
+
 TEST_F(TlsTest, VerifiesTheServer) {
   const auto server = start();
   const Authority stranger("stranger");
