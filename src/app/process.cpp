@@ -164,6 +164,12 @@ slurm::Client& Process::slurm(const std::string& url) {
   return slurm_->client();
 }
 
+std::unique_ptr<kube::Connection> Process::own_connection() {
+  kube::ClientOptions client;
+  client.user_agent = user_agent();
+  return std::make_unique<kube::Connection>(loop_, kube_config(), std::move(client));
+}
+
 int Process::run(const std::string& lease, bool elect, std::vector<runtime::NamedCheck> ready,
                  std::function<Task<>(std::stop_token)> work) {
   kube();
@@ -188,7 +194,8 @@ Task<> Process::main(std::string lease, bool elect, std::vector<runtime::NamedCh
     net::SelfSigned made = net::make_self_signed("localhost", loop_.wall());
     metrics_address->certificate.text = std::move(made.certificate);
     metrics_address->key.text = std::move(made.key);
-    metrics = runtime::guarded(kube(), std::move(metrics));
+    guard_connection_ = own_connection();
+    metrics = runtime::guarded(guard_connection_->client(), std::move(metrics));
   }
   add_server(parts, "metrics server", std::move(metrics_address), std::move(metrics));
   if (elect) add_lease(parts, lease);
@@ -222,10 +229,8 @@ void Process::add_lease(runtime::Manager& parts, const std::string& lease) {
     status_ = 1;
     parts.end();
   };
-  // On connections of its own: a renewal must not stand in line behind a thousand bindings.
-  kube::ClientOptions client;
-  client.user_agent = user_agent();
-  lease_connection_ = std::make_unique<kube::Connection>(loop_, kube_config(), std::move(client));
+  // A renewal must not stand in line behind a thousand bindings.
+  lease_connection_ = own_connection();
   const auto elector = std::make_shared<kube::LeaderElector>(
       lease_connection_->client(),
       kube::LeaseOptions{.key = {options_.lease_namespace.empty() ? ns_ : options_.lease_namespace, lease},

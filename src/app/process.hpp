@@ -49,6 +49,8 @@ class Process final {
                   net::Handler handler);
   std::string user_agent() const;
   kube::Config kube_config() const;
+  // To the API server, apart from what kube() is asked.
+  std::unique_ptr<kube::Connection> own_connection();
   void add_lease(runtime::Manager& parts, const std::string& lease);
 
   ServeOptions options_;
@@ -58,7 +60,7 @@ class Process final {
   net::IoLoop loop_;
   runtime::Metrics metrics_;
   std::shared_ptr<void> process_metrics_;
-  std::unique_ptr<kube::Connection> connection_, lease_connection_;
+  std::unique_ptr<kube::Connection> connection_, lease_connection_, guard_connection_;
   std::unique_ptr<SlurmConnection> slurm_;
   std::stop_source stop_;
   int status_ = 0;

@@ -13,6 +13,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration kKept = 1min;
 constexpr std::size_t kMostKept = 256;
+constexpr std::size_t kMostAtOnce = 4;  // strangers' questions to the API server
 constexpr std::string_view kBearer = "Bearer ";
 
 const kube::Resource kTokenReviews{"authentication.k8s.io", "v1", "tokenreviews", "TokenReview", false};
@@ -27,6 +28,7 @@ struct Guard {
     TimePoint until{};
   };
   std::map<std::string, Verdict> known;  // by path and token
+  std::size_t asking = 0;
 
   Task<int> ask(std::string token, std::string path, std::stop_token stop) {
     const json::Value review = co_await kube.create(kTokenReviews, "",
@@ -57,15 +59,27 @@ struct Guard {
       co_return found->second.status;
     }
     int status = 503;
+    // A token costs nothing to make up. Those of a minute ago have their verdict; others come again.
+    if (asking >= kMostAtOnce) co_return status;
+    struct Counted {
+      std::size_t& n;
+      ~Counted() { --n; }
+    } const counted{++asking};
     try {
       status = co_await ask(std::move(token), std::move(path), std::move(stop));
     } catch (const std::exception& error) {
       log::limited(log::Level::kWarning, 1min, "whether a request is allowed cannot be learnt", {{"why", error}});
       co_return status;
     }
+    keep(std::move(key), status);
+    co_return status;
+  }
+
+  // Made-up tokens do not drive out those that are good.
+  void keep(std::string key, int status) {
+    if (known.size() >= kMostKept) std::erase_if(known, [](const auto& one) { return one.second.status != 200; });
     if (known.size() >= kMostKept) known.clear();
     known.insert_or_assign(std::move(key), Verdict{status, kube.loop().now() + kKept});
-    co_return status;
   }
 };
 

@@ -8,7 +8,9 @@
 
 namespace bascule::runtime {
 
-// 401 without a token Kubernetes knows, 403 without the right, 503 while that cannot be learnt. `kube` outlives it.
+// 401 without a token Kubernetes knows, 403 without the right, 503 while that cannot be learnt, or while four others
+// are asked about. `kube` outlives it; best a client for this alone, since whoever reaches the port has questions
+// asked.
 net::Handler guarded(kube::Client& kube, net::Handler handler);
 
 }  // namespace bascule::runtime

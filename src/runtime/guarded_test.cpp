@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
+#include "base/async.hpp"
 #include "base/manual_loop.hpp"
 #include "json/value.hpp"
 #include "net/loopback.hpp"
@@ -16,6 +19,9 @@ using namespace std::chrono_literals;
 struct GuardedTest : ::testing::Test {
   Task<net::ServerResponse> answer(const net::ServerRequest& request) {
     ++calls;
+    most_at_once = std::max(most_at_once, ++at_once);
+    co_await sleep_for(loop, slow, {});
+    --at_once;
     net::ServerResponse response{.status = away ? 500 : 201, .headers = {}, .body = {}, .stream = nullptr};
     const json::Value asked = json::parse(request.body);
     if (request.target.starts_with("/apis/authentication.k8s.io/v1/tokenreviews")) {
@@ -36,14 +42,36 @@ struct GuardedTest : ::testing::Test {
     }
     co_return response;
   }
-  int status(const std::string& authorization, const std::string& target = "/metrics") {
-    net::ServerRequest request{.target = target};
-    if (!authorization.empty()) request.headers.set("Authorization", authorization);
-    return testing::run(loop, guard(request, {})).status;
+  static net::ServerRequest request(const std::string& authorization, const std::string& target = "/metrics") {
+    net::ServerRequest out{.target = target};
+    if (!authorization.empty()) out.headers.set("Authorization", authorization);
+    return out;
   }
+  int status(const std::string& authorization, const std::string& target = "/metrics") {
+    const net::ServerRequest asked = request(authorization, target);
+    return testing::run(loop, guard(asked, {})).status;
+  }
+  // How many of `count` made-up tokens, all at once, got which status.
+  std::map<int, int> strangers(int count) {
+    std::vector<net::ServerRequest> requests;
+    for (int i = 0; i < count; ++i) requests.push_back(request("Bearer made-up-" + std::to_string(++made_up)));
+    std::map<int, int> out;
+    std::vector<Task<>> tasks;
+    for (const net::ServerRequest& one : requests) {
+      tasks.push_back([](const net::Handler& g, const net::ServerRequest& r, std::map<int, int>& o) -> Task<> {
+        const net::ServerResponse response = co_await g(r, {});
+        ++o[response.status];
+      }(guard, one, out));
+    }
+    testing::run(loop, when_all(loop, std::move(tasks)));
+    return out;
+  }
+  int made_up = 0;
 
   ManualLoop loop;
   int calls = 0;
+  int at_once = 0, most_at_once = 0;
+  Duration slow{};
   bool away = false;
   std::unique_ptr<net::Transport> transport =
       net::make_loopback(loop, [this](const net::ServerRequest& request, std::stop_token) { return answer(request); });
@@ -79,6 +107,22 @@ TEST_F(GuardedTest, NobodyIsLetInWhileTheApiServerIsAway) {
   EXPECT_EQ(status("Bearer prometheus"), 503);
   away = false;
   EXPECT_EQ(status("Bearer prometheus"), 200) << "what is not known is not kept";
+}
+
+// Whoever reaches the port can make up tokens.
+TEST_F(GuardedTest, StrangersHaveFewQuestionsAskedAtOnce) {
+  slow = 1s;
+  EXPECT_EQ(strangers(200), (std::map<int, int>{{401, 4}, {503, 196}}));
+  EXPECT_EQ(most_at_once, 4);
+  EXPECT_EQ(strangers(1), (std::map<int, int>{{401, 1}})) << "those were answered";
+}
+
+TEST_F(GuardedTest, StrangersDoNotDriveOutWhoIsKnown) {
+  EXPECT_EQ(status("Bearer prometheus"), 200);
+  for (int i = 0; i < 300; ++i) strangers(1);
+  calls = 0;
+  EXPECT_EQ(status("Bearer prometheus"), 200);
+  EXPECT_EQ(calls, 0);
 }
 
 }  // namespace
