@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <expected>
 #include <memory>
 #include <optional>
 
@@ -34,6 +35,32 @@ ClaimFacts claim_facts(const json::Value& object) {
     if (const auto* text = mode.if_string()) facts.access_modes.emplace_back(json::view(*text));
   }
   return facts;
+}
+
+// Bytes of a binding's review: the API server takes 256 KiB of annotations.
+constexpr std::size_t kMaxBinding = std::size_t{1} << 20;
+
+// What a review says of a binding; its document need not live while others are asked.
+struct BindingReview {
+  std::string version;
+  std::string uid;
+  NamespacedName pod;
+  std::string node;
+  bool binds = false;  // a creation of pods/binding, and no dry run
+};
+
+std::expected<BindingReview, std::string> read_binding(std::string_view body) {
+  const auto document = kube::parse_admission_review(body);
+  const auto review = document ? kube::read_admission_review(*document) : std::unexpected(document.error());
+  if (!review) return std::unexpected(review.error());
+  BindingReview out;
+  out.version = review->version;
+  out.uid = review->uid;
+  out.pod = {std::string(review->ns), std::string(review->name)};
+  out.binds =
+      review->operation == kube::AdmissionOperation::kCreate && review->sub_resource == "binding" && !review->dry_run;
+  if (out.binds) out.node = json::string_at(*review->object, {"target", "name"});
+  return out;
 }
 
 struct Webhook {
@@ -82,17 +109,16 @@ struct Webhook {
     co_return known;
   }
 
-  Task<> copy_topology(const kube::AdmissionReview& review, std::stop_token stop) const {
-    const NamespacedName key{std::string(review.ns), std::string(review.name)};
-    const std::string_view target = json::string_at(*review.object, {"target", "name"});
-    if (key.name.empty() || target.empty()) co_return;
+  Task<> copy_topology(const BindingReview& review, std::stop_token stop) const {
+    if (review.pod.name.empty() || review.node.empty()) co_return;
     try {
-      const json::Value pod = co_await kube.get(kube::resources::kPods, key, {}, stop);
-      if (!is_worker(pod)) co_return;
-      const json::Value node = co_await kube.get(kube::resources::kNodes, {"", std::string(target)}, {}, stop);
+      const json::Value pod = co_await kube.get(kube::resources::kPods, review.pod, {}, stop);
+      // Anybody may send a review. What has a node is bound no more: nobody changes the topology of a running slurmd.
+      if (!is_worker(pod) || !json::string_at(pod, {"spec", "nodeName"}).empty()) co_return;
+      const json::Value node = co_await kube.get(kube::resources::kNodes, {"", review.node}, {}, stop);
       std::optional<json::Value> patch = binding_patch(pod, node);
       if (!patch) co_return;
-      co_await kube.patch(kube::resources::kPods, key, kube::PatchType::kMerge, std::move(*patch), {}, {}, stop);
+      co_await kube.patch(kube::resources::kPods, review.pod, kube::PatchType::kMerge, std::move(*patch), {}, {}, stop);
     } catch (const kube::NotFound&) {
       // The pod or node has gone: the API server says so itself when it binds.
     } catch (const kube::Conflict&) {
@@ -102,10 +128,9 @@ struct Webhook {
 
   // A worker that starts without its topology would join the wrong part of the cluster, so what cannot be copied is
   // refused; the scheduler tries again.
-  Task<kube::AdmissionVerdict> bind(const kube::AdmissionReview& review, std::stop_token stop) const {
+  Task<kube::AdmissionVerdict> bind(const BindingReview& review, std::stop_token stop) const {
     kube::AdmissionVerdict verdict;
-    const bool binding = review.operation == kube::AdmissionOperation::kCreate && review.sub_resource == "binding";
-    if (!binding || review.dry_run) co_return verdict;
+    if (!review.binds) co_return verdict;
     try {
       co_await copy_topology(review, stop);
     } catch (const std::exception& error) {
@@ -113,17 +138,26 @@ struct Webhook {
       verdict.code = 503;
       verdict.reason = "ServiceUnavailable";
       verdict.message =
-          fmt::format("pod {}/{}: the topology of its node cannot be copied to it now: {}; it is tried again",
-                      review.ns, review.name, error.what());
+          fmt::format("pod {}: the topology of its node cannot be copied to it now: {}; it is tried again",
+                      review.pod.str(), error.what());
     }
     co_return verdict;
   }
 
-  Task<kube::AdmissionVerdict> decide(std::optional<Kind> kind, const kube::AdmissionReview& review,
-                                      std::stop_token stop) const {
-    if (!kind) co_return co_await bind(review, stop);
-    const Known known = co_await look_up_all(wanted(*kind, review), std::string(review.ns), stop);
-    co_return validate(*kind, review, known);
+  Task<net::ServerResponse> serve_binding(const std::string& body, std::stop_token stop) const {
+    if (body.size() > kMaxBinding) co_return kube::admission_refusal(413, "no binding is that large");
+    const auto review = read_binding(body);
+    if (!review) co_return kube::admission_refusal(400, review.error());
+    const kube::AdmissionVerdict verdict = co_await bind(*review, std::move(stop));
+    kube::AdmissionReview asked;
+    asked.version = review->version;
+    asked.uid = review->uid;
+    co_return kube::admission_response(asked, verdict);
+  }
+
+  Task<kube::AdmissionVerdict> decide(Kind kind, const kube::AdmissionReview& review, std::stop_token stop) const {
+    const Known known = co_await look_up_all(wanted(kind, review), std::string(review.ns), stop);
+    co_return validate(kind, review, known);
   }
 
   Task<net::ServerResponse> serve(const net::ServerRequest& request, std::stop_token stop) const {
@@ -132,10 +166,11 @@ struct Webhook {
     const std::optional<Kind> kind = validated_kind(path);
     if (!kind && path != kBindingPath) co_return kube::admission_refusal(404, "no webhook has this path");
     if (request.method != "POST") co_return kube::admission_refusal(405, "an AdmissionReview comes by POST");
+    if (!kind) co_return co_await serve_binding(request.body, std::move(stop));
     const auto document = kube::parse_admission_review(request.body);
     const auto review = document ? kube::read_admission_review(*document) : std::unexpected(document.error());
     if (!review) co_return kube::admission_refusal(400, review.error());
-    co_return kube::admission_response(*review, co_await decide(kind, *review, std::move(stop)));
+    co_return kube::admission_response(*review, co_await decide(*kind, *review, std::move(stop)));
   }
 };
 

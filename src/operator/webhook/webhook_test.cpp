@@ -159,12 +159,12 @@ struct BindingTest : WebhookTest {
     const auto pod = api.get(kube::resources::kPods, {"hpc", "gpu-0"});
     return std::string(json::string_at(*pod, {"metadata", "annotations", names::kTopologySpec}, "absent"));
   }
-  void world(std::string_view app = "slurmd") {
+  void world(std::string_view app = "slurmd", std::string_view spec = "") {
     make(
         kube::resources::kPods,
         fmt::format(
-            R"({{"metadata":{{"name":"gpu-0","namespace":"hpc","labels":{{"app.kubernetes.io/name":"{}"}}}},"spec":{{"containers":[{{"name":"c","image":"i"}}]}}}})",
-            app));
+            R"({{"metadata":{{"name":"gpu-0","namespace":"hpc","labels":{{"app.kubernetes.io/name":"{}"}}}},"spec":{{{}"containers":[{{"name":"c","image":"i"}}]}}}})",
+            app, spec));
     make(
         kube::resources::kNodes,
         R"({"metadata":{"name":"n1","annotations":{"topology.slinky.slurm.net/spec":"topo-switch:s2,topo-block:b2"}}})");
@@ -180,6 +180,19 @@ TEST_F(BindingTest, CopiesTheTopologyOnce) {  // A53
   EXPECT_EQ(api.write_calls(), 1U);
   EXPECT_TRUE(allowed(bind("n2")));
   EXPECT_EQ(topology(), "");
+}
+
+// Reviews are not signed: whoever reaches the port may send one.
+TEST_F(BindingTest, LeavesAWorkerAloneThatIsBound) {
+  world("slurmd", R"("nodeName":"n2",)");
+  EXPECT_TRUE(allowed(bind("n1")));
+  EXPECT_EQ(topology(), "absent");
+  EXPECT_EQ(api.write_calls(), 0U);
+}
+
+TEST_F(BindingTest, TakesNoBindingOfMegabytes) {
+  world();
+  EXPECT_EQ(call("POST", std::string(kBindingPath), std::string(std::size_t{2} << 20, ' ')).status, 413);
 }
 
 TEST_F(BindingTest, LeavesOthersAlone) {
