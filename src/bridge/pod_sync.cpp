@@ -159,9 +159,7 @@ struct PodSync::Impl {
     std::string why;
     try {
       co_return co_await patch_pod(parts.kube, pod, std::move(patch), "status", stop);
-    } catch (const kube::Refused& error) {
-      why = error.what();
-    } catch (const kube::ServerError& error) {
+    } catch (const kube::NotDone& error) {
       why = error.what();
     }
     log::limited(log::Level::kWarning, 10s, "pod's condition not written", {{"pod", pod->meta.key}, {"why", why}});
@@ -176,7 +174,7 @@ struct PodSync::Impl {
       co_await patch_pod(parts.kube, one.pod, disruption_patch(one, loop.wall()), "status", stop);
     } catch (const kube::Refused& error) {
       why = error.what();
-    } catch (const kube::ServerError& error) {
+    } catch (const kube::NotDone& error) {
       const TimePoint since = memory[unit].undisrupted.try_emplace(one.pod->meta.uid, loop.now()).first->second;
       if (loop.now() - since < kDisruptionWaits) throw;
       why = error.what();

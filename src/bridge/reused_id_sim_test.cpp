@@ -153,6 +153,27 @@ TEST(ReusedId, APreemptedPodSaysSoThoughTheApiServerFailsOnce) {
   EXPECT_TRUE(told);
 }
 
+// Slurm has given its node away; an API server that fails or is overloaded is waited for, but not for ever.
+TEST(ReusedId, APreemptedPodDoesNotRunOnWhileItsConditionCannotBeWritten) {
+  for (const int code : {500, 429}) {
+    World w(38, 1, 1h);
+    w.scheduler.start();
+    w.pod_sync.start();
+    add_pod(w, "p");
+    w.loop.advance(10s);
+    ASSERT_EQ(node_of(w, "p"), "n1");
+    w.api.set_faults([code](const testing::ApiCall& call) -> testing::ApiFault {
+      if (!call.is("patch", "pods/status")) return {};
+      return {.kind = testing::ApiFault::Kind::kStatus, .code = code};
+    });
+    w.slurm.model().requeue(w.slurm.now(), JobId{1}, 10s);
+    w.loop.advance(20s);
+    EXPECT_EQ(node_of(w, "p"), "n1") << code;
+    w.loop.advance(1min);
+    EXPECT_EQ(node_of(w, "p"), "it is gone") << code;
+  }
+}
+
 // A policy of somebody else's that refuses its conditions.
 TEST(ReusedId, APodWhoseConditionIsRefusedIsDeletedAllTheSame) {
   World w(34, 1, 1h);

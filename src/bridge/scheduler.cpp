@@ -148,10 +148,7 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
   try {
     co_await act(plan, unit, stop);
     memory[unit].failing.reset();
-  } catch (const kube::Refused& error) {
-    failure = std::current_exception();
-    why = error.what();
-  } catch (const kube::ServerError& error) {
+  } catch (const kube::NotDone& error) {
     failure = std::current_exception();
     why = error.what();
   }

@@ -1,4 +1,6 @@
 // What once let a pod wait for ever although there was a place for it.
+#include <fmt/format.h>
+
 #include "bridge/bridge_sim_test.hpp"
 
 namespace bascule::bridge {
@@ -176,12 +178,16 @@ TEST(Stall, AForgedOwnerSpeaksForNobodyElse) {
 
 // A webhook of somebody else's that is away, with failurePolicy Fail: the job keeps its node, and the pod says why.
 TEST(Stall, AFailingApiServerIsNamedAndCostsNoJob) {
-  for (const auto& [verb, resource] : {std::pair("patch", "pods"), std::pair("create", "pods/binding")}) {
+  // An overloaded server (429) fails no less.
+  for (const auto& [verb, resource, code] :
+       {std::tuple("patch", "pods", 500), std::tuple("create", "pods/binding", 500), std::tuple("patch", "pods", 429),
+        std::tuple("create", "pods/binding", 429)}) {
+    SCOPED_TRACE(fmt::format("{} {}", resource, code));
     World w(26, 2, 1h);
     bool fails = true;
     w.api.set_faults([&](const testing::ApiCall& call) -> testing::ApiFault {
       if (!fails || !call.is(verb, resource)) return {};
-      return {.kind = testing::ApiFault::Kind::kStatus, .code = 500};
+      return {.kind = testing::ApiFault::Kind::kStatus, .code = code};
     });
     w.scheduler.start();
     w.pod_sync.start();

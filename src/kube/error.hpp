@@ -45,9 +45,14 @@ struct Gone final : Error {
 struct Unauthorized final : Error {
   using Error::Error;
 };
-// Understood and not done: stays so until a person, or a policy, thinks again.
-struct Refused : Error {
+// The API server is there and does not do it: it refuses (Refused), is too busy (TooManyRequests) or fails
+// (ServerError).
+struct NotDone : Error {
   using Error::Error;
+};
+// Understood and not done: stays so until a person, or a policy, thinks again.
+struct Refused : NotDone {
+  using NotDone::NotDone;
 };
 // For want of rights, or by an admission policy.
 struct Forbidden final : Refused {
@@ -58,14 +63,14 @@ struct Invalid final : Refused {
   using Refused::Refused;
 };
 // 429, and 503 with Retry-After: come again.
-struct TooManyRequests final : Error {
+struct TooManyRequests final : NotDone {
   TooManyRequests(int code, std::string reason, const std::string& message, Duration after)
-      : Error(code, std::move(reason), message), retry_after(after) {}
+      : NotDone(code, std::move(reason), message), retry_after(after) {}
   Duration retry_after;
 };
-// Other 5xx. The write may have happened.
-struct ServerError final : Error {
-  using Error::Error;
+// Other 5xx. The write may have happened all the same.
+struct ServerError final : NotDone {
+  using NotDone::NotDone;
 };
 // The resourceVersion asked for is newer than what the server has.
 struct VersionTooLarge final : Error {
