@@ -154,7 +154,10 @@ slurm::Client& Process::slurm(const std::string& url) {
   const std::string file = environment("SLURM_JWT_FILE", "");
   if (file.empty()) throw UsageError("SLURM_JWT_FILE is not set: expected the path of a file with a Slurm token");
   slurm::ClientOptions client;
-  client.token = slurm::file_token(file);
+  token_metrics_ = std::make_unique<runtime::TokenMetrics>(metrics_, loop_, runtime::Labels{});
+  client.token = slurm::watched(slurm::file_token(file), [this](const slurm::TokenTimes& times) {
+    token_metrics_->set(times.issued, times.expires);
+  });
   client.report = [this](std::string_view operation, int http_code, std::int32_t, Duration took) {
     metrics_.observe(kSlurmSeconds, "Latency of requests to slurmrestd",
                      {{"operation", std::string(operation)}, {"code", code_text(http_code)}}, seconds(took),

@@ -17,6 +17,7 @@
 #include "runtime/health.hpp"
 #include "runtime/manager.hpp"
 #include "runtime/metrics.hpp"
+#include "runtime/token_metrics.hpp"
 
 namespace bascule::app {
 
@@ -61,6 +62,7 @@ class Process final {
   runtime::Metrics metrics_;
   std::shared_ptr<void> process_metrics_;
   std::unique_ptr<kube::Connection> connection_, lease_connection_, guard_connection_;
+  std::unique_ptr<runtime::TokenMetrics> token_metrics_;
   std::unique_ptr<SlurmConnection> slurm_;
   std::stop_source stop_;
   int status_ = 0;

@@ -65,4 +65,12 @@ std::optional<std::string> base64_decode(std::string_view text) {
   return out;
 }
 
+std::optional<std::string> base64url_decode(std::string_view text) {
+  std::string plain(text);
+  std::ranges::replace(plain, '-', '+');
+  std::ranges::replace(plain, '_', '/');
+  plain.append((4 - plain.size() % 4) % 4, '=');
+  return base64_decode(plain);
+}
+
 }  // namespace bascule

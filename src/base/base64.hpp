@@ -10,6 +10,7 @@ namespace bascule {
 std::string base64_encode(std::string_view bytes);
 // Without padding, as JSON Web Signatures have it (RFC 7515).
 std::string base64url_encode(std::string_view bytes);
+std::optional<std::string> base64url_decode(std::string_view text);
 // White space is skipped, as in files that people wrap. nullopt: not base64.
 std::optional<std::string> base64_decode(std::string_view text);
 

@@ -19,6 +19,10 @@ TEST(Base64, there_and_back) {
 TEST(Base64, for_urls) {
   EXPECT_EQ(base64url_encode("\xfb\xef\xff?"), "--__Pw");
   EXPECT_EQ(base64url_encode(""), "");
+  for (const std::string bytes : {"", "a", "ab", "abc", "\xfb\xef\xff?"}) {
+    EXPECT_EQ(base64url_decode(base64url_encode(bytes)), bytes);
+  }
+  for (const char* bad : {"A", "A*AA", "AAAAA"}) EXPECT_FALSE(base64url_decode(bad)) << bad;
 }
 
 }  // namespace

@@ -103,6 +103,28 @@ Task<std::string> from_key(std::shared_ptr<KeyState> state, bool refresh) {
   co_return state->token;
 }
 
+std::optional<WallTime> time_at(const json::Value& claims, std::string_view claim) {
+  constexpr std::int64_t kLast = 9'000'000'000;  // WallTime ends in 2262
+  const std::optional<std::int64_t> seconds = json::int_at(claims, {claim});
+  if (!seconds || *seconds < 0 || *seconds > kLast) return std::nullopt;
+  return WallTime(std::chrono::seconds(*seconds));
+}
+
+struct WatchedState {
+  TokenSource source;
+  std::function<void(const TokenTimes&)> tell;
+  std::string token;
+};
+
+Task<std::string> and_tell(std::shared_ptr<WatchedState> state, bool refresh) {
+  std::string token = co_await state->source(refresh);
+  if (token != state->token) {
+    state->token = token;
+    state->tell(times_of(token));
+  }
+  co_return token;
+}
+
 Task<std::string> always(std::shared_ptr<const std::string> token) {
   if (token->empty()) fail("the Slurm token is empty");
   co_return *token;
@@ -123,6 +145,25 @@ TokenSource file_token(std::string path) {
 TokenSource key_token(const Clock& clock, std::string key, std::string user, Duration lifetime) {
   auto state = std::make_shared<KeyState>(KeyState{clock, std::move(key), std::move(user), lifetime, {}, {}});
   return [state](bool refresh) { return from_key(state, refresh); };
+}
+
+TokenTimes times_of(std::string_view token) {
+  const std::size_t first = token.find('.');
+  const std::size_t last = token.rfind('.');
+  if (first == std::string_view::npos || first == last) return {};
+  const std::optional<std::string> claims = base64url_decode(token.substr(first + 1, last - first - 1));
+  if (!claims) return {};
+  try {
+    const json::Value value = json::parse(*claims);
+    return {time_at(value, "iat"), time_at(value, "exp")};
+  } catch (const json::ParseError&) {
+    return {};
+  }
+}
+
+TokenSource watched(TokenSource source, std::function<void(const TokenTimes&)> tell) {
+  auto state = std::make_shared<WatchedState>(WatchedState{std::move(source), std::move(tell), {}});
+  return [state](bool refresh) { return and_tell(state, refresh); };
 }
 
 std::string sign_token(const std::string& key, const std::string& user, WallTime issued, Duration lifetime) {

@@ -3,7 +3,9 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/loop.hpp"
 #include "base/task.hpp"
@@ -21,6 +23,14 @@ TokenSource file_token(std::string path);
 // Signs HS256 tokens {iat, exp, sun} with the raw key bytes of jwt_hs256.key; made anew before half of `lifetime` has
 // passed.
 TokenSource key_token(const Clock& clock, std::string key, std::string user, Duration lifetime);
+// What a token says of itself, its claims iat and exp. It proves nothing: whether it is good, Slurm alone decides.
+struct TokenTimes {
+  std::optional<WallTime> issued = {};   // it does not say, or is no JWT
+  std::optional<WallTime> expires = {};  // likewise
+};
+TokenTimes times_of(std::string_view token);
+// `source`; `tell` hears of each token that is another than the one before.
+TokenSource watched(TokenSource source, std::function<void(const TokenTimes& times)> tell);
 // One token. Source: Slurm "JSON Web Tokens (JWT) Authentication".
 std::string sign_token(const std::string& key, const std::string& user, WallTime issued, Duration lifetime);
 

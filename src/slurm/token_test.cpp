@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/base64.hpp"
 #include "base/manual_loop.hpp"
+#include "base/time.hpp"
 #include "slurm/error.hpp"
 #include "slurm/test_support.hpp"
 
@@ -40,6 +42,41 @@ TEST(SlurmToken, KeyTokensAreMadeAnewInTime) {
   EXPECT_NE(second, first);
   loop.step_wall(-1h);
   EXPECT_NE(test::run(loop, source(false)), second);
+}
+
+std::string jwt(std::string_view claims) {
+  return "e30." + base64url_encode(claims) + ".c2lnbmF0dXJl";
+}
+
+TEST(SlurmToken, SaysItselfWhenItExpires) {
+  const TokenTimes times = times_of(sign_token("key", "root", at(1700000000), 1h));
+  EXPECT_EQ(times.issued, at(1700000000));
+  EXPECT_EQ(times.expires, at(1700003600));
+  EXPECT_EQ(times_of(jwt(R"({"exp":4294967295})")).expires, at(4294967295));
+  EXPECT_EQ(times_of(jwt(R"({"exp":1700003600.0})")).expires, at(1700003600));
+  for (const std::string& without :
+       {std::string(), std::string("word"), std::string("a.b"), std::string("a.*.c"), jwt(""), jwt("{"), jwt("[1]"),
+        jwt("{}"), jwt(R"({"exp":null})"), jwt(R"({"exp":"soon"})"), jwt(R"({"exp":-1})"),
+        jwt(R"({"exp":99999999999999})"), jwt(R"({"exp":1e300})"), jwt(std::string(100'000, '['))}) {
+    EXPECT_FALSE(times_of(without).expires) << without;
+  }
+}
+
+TEST(SlurmToken, AnotherTokenIsToldOfOnce) {
+  ManualLoop loop;
+  std::vector<TokenTimes> told;
+  const TokenSource source =
+      watched(key_token(loop, "key", "root", 10min), [&told](const TokenTimes& times) { told.push_back(times); });
+  const WallTime begun = loop.wall();
+  const std::string first = test::run(loop, source(false));
+  loop.advance(4min);
+  EXPECT_EQ(test::run(loop, source(false)), first);
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(epoch_seconds(*told[0].expires), epoch_seconds(begun + 10min));
+  loop.advance(2min);
+  EXPECT_NE(test::run(loop, source(false)), first);
+  ASSERT_EQ(told.size(), 2U);
+  EXPECT_EQ(epoch_seconds(*told[1].expires), epoch_seconds(begun + 16min));
 }
 
 struct TokenFile : ::testing::Test {

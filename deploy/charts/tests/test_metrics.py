@@ -171,6 +171,11 @@ HEALTHY = {
     **{series("process_start_time_seconds", c): "1000x60" for c in ("scheduler", "controllers", "admission")},
     **{series("leader_election_master_status", c): "1x60" for c in ("scheduler", "controllers")},
     **{series("bascule_slurm_reachable", c): "1x60" for c in ("scheduler", "controllers")},
+    # the one's token is for a year, the other's for a day and renewed by itself
+    series("bascule_slurm_token_expiry_seconds"): "20000000x60",
+    series("bascule_slurm_token_lifetime_seconds"): "31536000x60",
+    series("bascule_slurm_token_expiry_seconds", "controllers"): "20000x60",
+    series("bascule_slurm_token_lifetime_seconds", "controllers"): "86400x60",
     **{series(f"{SLURM}_bucket", le=le, operation="get_job", code="200"): "0+60x60" for le in ("0.5", "+Inf")},
     series(f"{SLURM}_count", operation="get_job", code="200"): "0+60x60",
     series(f"{SLURM}_count", operation="list_partitions", code="304"): "0+15x60",  # nothing has changed since: the answer at rest
@@ -192,6 +197,7 @@ FAULTS = {
     "BasculeDown": {series("process_start_time_seconds", "controllers"): None},
     "BasculeNoLeader": {series("leader_election_master_status"): "0x60"},
     "BasculeSlurmUnreachable": {series("bascule_slurm_reachable"): "0x60"},
+    "BasculeSlurmTokenExpires": {series("bascule_slurm_token_expiry_seconds"): "1209000x60"},
     "BasculeSlurmSlow": {series(f"{SLURM}_bucket", le="0.5", operation="get_job", code="200"): "0x60", series(f"{SLURM}_bucket", le="10", operation="get_job", code="200"): "0+60x60"},
     "BasculeSlurmErrors": {series(f"{SLURM}_count", operation="submit", code="500"): "0+30x60"},
     "BasculeSubmitsRefused": {series("bascule_bridge_submits_total", result="refused"): "0+1x60"},
@@ -216,6 +222,16 @@ def test_each_alert_fires_for_its_fault_alone(tmp_path):
     for alert, fault in FAULTS.items():
         now = {name: values for name, values in (HEALTHY | fault).items() if values is not None}
         assert fired(tmp_path, spec, now, "50m") == {alert}
+
+
+@needs_promtool
+def test_a_token_that_should_have_been_renewed_by_itself_is_told_of(tmp_path):
+    late = HEALTHY | {series("bascule_slurm_token_expiry_seconds", "controllers"): "8000x60"}
+    assert fired(tmp_path, rule_spec(), late, "50m") == {"BasculeSlurmTokenExpires"}
+    unsaid = {name: values for name, values in late.items() if "_lifetime_" not in name}
+    assert fired(tmp_path, rule_spec(), unsaid, "50m") == {"BasculeSlurmTokenExpires"}, "it does not say when it was made"
+    none = {name: values for name, values in HEALTHY.items() if "_token_" not in name}
+    assert fired(tmp_path, rule_spec(), none, "50m") == set(), "it does not say when it ends"
 
 
 def test_a_scrape_finds_each_component():

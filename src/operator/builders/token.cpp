@@ -20,15 +20,6 @@ namespace {
 constexpr std::size_t kMaxToken = std::size_t{16} * 1024;
 constexpr std::string_view kHead = R"({"alg":"HS256","typ":"JWT"})";
 
-std::optional<std::string> from_base64url(std::string_view text) {
-  constexpr std::size_t kGroup = 4;
-  std::string plain(text);
-  std::ranges::replace(plain, '-', '+');
-  std::ranges::replace(plain, '_', '/');
-  while (plain.size() % kGroup != 0) plain += '=';
-  return base64_decode(plain);
-}
-
 std::string signature(std::string_view key, std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int length = 0;
@@ -40,7 +31,7 @@ std::string signature(std::string_view key, std::string_view text) {
 }
 
 std::optional<json::Value> document(std::string_view part) {
-  const std::optional<std::string> text = from_base64url(part);
+  const std::optional<std::string> text = base64url_decode(part);
   if (!text) return std::nullopt;
   try {
     return json::parse(*text);
@@ -77,7 +68,7 @@ std::optional<ReadToken> read_jwt(std::string_view key, std::string_view token) 
   const std::size_t first = token.find('.');
   const std::size_t last = token.rfind('.');
   if (first == std::string_view::npos || first == last) return std::nullopt;
-  const std::optional<std::string> signed_by = from_base64url(token.substr(last + 1));
+  const std::optional<std::string> signed_by = base64url_decode(token.substr(last + 1));
   const std::string ours = signature(key, token.substr(0, last));
   if (!signed_by || signed_by->size() != ours.size() ||
       CRYPTO_memcmp(signed_by->data(), ours.data(), ours.size()) != 0) {

@@ -13,6 +13,7 @@
 #include "operator/api/names.hpp"
 #include "operator/api/read.hpp"
 #include "runtime/controller.hpp"
+#include "runtime/token_metrics.hpp"
 
 namespace bascule::op {
 
@@ -29,9 +30,15 @@ struct Access {
   friend bool operator==(const Access&, const Access&) = default;
 };
 
-slurm::ClientOptions client_options(const Clock& clock, const std::string& key, Duration lifetime) {
+slurm::ClientOptions client_options(const Clock& clock, const std::string& key, Duration lifetime,
+                                    std::shared_ptr<runtime::TokenMetrics> metrics) {
   slurm::ClientOptions options;
   options.token = slurm::key_token(clock, key, std::string(names::kSlurmUser), lifetime);
+  if (metrics) {
+    options.token = slurm::watched(std::move(options.token), [metrics](const slurm::TokenTimes& times) {
+      metrics->set(times.issued, times.expires);
+    });
+  }
   options.user_name = names::kSlurmUser;
   return options;
 }
@@ -204,9 +211,11 @@ struct SlurmClusters::Impl {
   }
 
   void make(const NamespacedName& key, const Access& access) {
-    auto cluster =
-        std::make_shared<SlurmCluster>(parts.loop, key, access.url, parts.connect(access.url),
-                                       client_options(parts.loop, access.key, options.token_lifetime), options.mirror);
+    std::shared_ptr<runtime::TokenMetrics> token;
+    if (parts.metrics) token = std::make_shared<runtime::TokenMetrics>(*parts.metrics, parts.loop, labels_of(key));
+    auto cluster = std::make_shared<SlurmCluster>(
+        parts.loop, key, access.url, parts.connect(access.url),
+        client_options(parts.loop, access.key, options.token_lifetime, std::move(token)), options.mirror);
     cluster->mirror().on_health([this, key](bool up) {
       count(key, up);
       tell(key);

@@ -256,5 +256,23 @@ TEST_F(SlurmClustersTest, TheMetricIsZeroUntilSlurmAnswersAndGoesWithItsControll
   EXPECT_EQ(up("a"), "");
 }
 
+TEST_F(SlurmClustersTest, ShowsForHowLongItsTokenIsGood) {
+  make_all("a");
+  const auto left = [this] {
+    const std::string text = metrics_.text();
+    const std::string series = R"(bascule_slurm_token_expiry_seconds{controller="a",namespace="slurm"} )";
+    const std::size_t at = text.find(series);
+    return at == std::string::npos ? -1 : std::stod(text.substr(at + series.size()));
+  };
+  EXPECT_NEAR(left(), 15 * 60, 10);
+  loop_.advance(6min);
+  EXPECT_NEAR(left(), 9 * 60, 10);
+  loop_.advance(3min);
+  EXPECT_GT(left(), 12 * 60) << "made anew";
+  api_.remove(kRestApis, {"slurm", "a"});
+  loop_.advance(1s);
+  EXPECT_EQ(left(), -1);
+}
+
 }  // namespace
 }  // namespace bascule::op
