@@ -85,11 +85,24 @@ def test_configuration_lines():  # A60
         return spec(render(*sets), "Controller").get("extraConf")
     assert conf() is None
     assert conf('controller.extraConf="A=1"', 'controller.extraConfMap={"B":2}') == "A=1\n"
-    assert conf('controller.extraConfMap={"C":[1,"x"],"B":0,"A":"","Z":null,"Y":true,"X":false,"W":1000000,"V":0.5}') == (
-        "A=\nB=0\nC=1,x\nV=0.5\nW=1000000\nX=NO\nY=YES\n")
+    assert conf('controller.extraConfMap={"C":[1,"x"],"B":0,"Z":null,"Y":true,"X":false,"W":1000000,"V":0.5,"U":"NO"}') == (
+        "B=0\nC=1,x\nU=NO\nV=0.5\nW=1000000\nX=NO\nY=YES\n")
     nodes = spec(render('nodesets.gpu={"extraConfMap":{"Weight":10,"Feature":["a","b"]}}'), "NodeSet", "slurm-worker-gpu")
     assert nodes["extraConf"] == "Feature=a,b Weight=10"
     assert spec(render('nodesets.gpu={"extraConf":"Weight=1"}'), "NodeSet", "slurm-worker-gpu")["extraConf"] == "Weight=1"
+
+
+def test_nothing_is_no_value():
+    """Slurm refuses `Key=` alone on a line, and takes the next item of the line for its value."""
+    empty = '{"D":[],"A":"","B":[""],"C":[null],"E":" ","F":null%s}'
+    def conf(*sets):
+        return spec(render(*sets), "Controller").get("extraConf")
+    assert conf("controller.extraConfMap=" + empty % "") is None
+    assert conf("controller.extraConfMap=" + empty % ',"Z":["",0,null,"x"]') == "Z=0,x\n"
+    assert conf('partitions.all={"enabled":true,"configMap":{"AllowAccounts":[]}}') == "PartitionName=all Nodes=ALL Default=YES MaxTime=UNLIMITED\n"
+    assert spec(render("accounting.enabled=true", "accounting.extraConfMap=" + empty % ',"Z":0'), "Accounting")["extraConf"] == "Z=0\n"
+    nodes = spec(render("nodesets.a.extraConfMap=" + empty % ',"Z":false', "nodesets.a.partition.configMap=" + empty % ""), "NodeSet", "slurm-worker-a")
+    assert nodes["extraConf"] == "Z=NO" and nodes["partition"] == {"enabled": False}
 
 
 def test_partitions():

@@ -133,12 +133,13 @@ Objects as JSON, which `fromJson` reads: functions that return something else th
 {{- toJson $template -}}
 {{- end -}}
 
-{{/* One value of a Slurm configuration file. Whole numbers come as floats from YAML; YES comes as true. */}}
+{{/* One value of a Slurm configuration file, "" for none. Whole numbers come as floats from YAML; YES comes as true. */}}
 {{- define "slurm.value" -}}
-{{- if kindIs "slice" . -}}
+{{- if kindIs "invalid" . -}}
+{{- else if kindIs "slice" . -}}
 {{- $words := list -}}
-{{- range . }}{{ $words = append $words (include "slurm.value" .) }}{{ end -}}
-{{- join "," $words -}}
+{{- range . }}{{ $words = append $words (include "slurm.value" . | trim) }}{{ end -}}
+{{- compact $words | join "," -}}
 {{- else if kindIs "bool" . -}}
 {{- ternary "YES" "NO" . -}}
 {{- else if kindIs "float64" . -}}
@@ -148,15 +149,15 @@ Objects as JSON, which `fromJson` reads: functions that return something else th
 {{- end -}}
 {{- end -}}
 
-{{/* (dict "text" T "map" M "separator" S): T, or the items of M */}}
+{{/* (dict "text" T "map" M "separator" S): T, or the items of M. `Key=` alone would be a parse error in Slurm, or take the
+     next item of the line for its value. */}}
 {{- define "slurm.conf" -}}
 {{- if .text -}}
 {{- .text -}}
 {{- else -}}
 {{- $items := list -}}
 {{- range $key := keys (.map | default dict) | sortAlpha -}}
-{{- $value := get $.map $key -}}
-{{- if not (kindIs "invalid" $value) -}}{{- $items = append $items (printf "%s=%s" $key (include "slurm.value" $value)) -}}{{- end -}}
+{{- with include "slurm.value" (get $.map $key) | trim -}}{{- $items = append $items (printf "%s=%s" $key .) -}}{{- end -}}
 {{- end -}}
 {{- join .separator $items -}}
 {{- end -}}
