@@ -73,7 +73,8 @@ def test_keys():
 def test_keys_of_a_cluster_outside_are_brought():  # A58
     assert not names(render("controller.external=true"), "Secret")
     assert len(names(render("accounting.enabled=true", "accounting.external=true"), "Secret")) == 2
-    text = render("controller.external=true", "accounting.enabled=true", "accounting.external=true")
+    # as in the original, so that neither the swap nor the way back changes the name
+    text = render("controller.external=true", "accounting.enabled=true", "accounting.external=true", 'clusterName="prod"')
     assert spec(text, "Controller") == {
         "slurmKeyRef": {"name": "slurm-auth-slurm", "key": "slurm.key"}, "jwtKeyRef": {"name": "slurm-auth-jwt", "key": "jwt.key"},
         "accountingRef": {"name": "slurm"}, "external": True, "externalConfig": {"host": "slurmctld.example.com", "port": 6817}}

@@ -1,3 +1,25 @@
+{{/* What the templates need where null took a default away. Each of them begins with it. */}}
+{{- define "slurm-bridge.complete" -}}
+{{- $needed := `
+scheduler: {pdb: {}, image: {pullPolicy: IfNotPresent}}
+schedulerConfig: {schedulerName: slurm-bridge-scheduler}
+admission:
+  image: {pullPolicy: IfNotPresent}
+  certManager: {duration: 43800h0m0s, renewBefore: 8760h0m0s}
+  tls: {}
+  pdb: {}
+  failurePolicy: Fail
+  timeoutSeconds: 10
+controllers: {pdb: {}, image: {pullPolicy: IfNotPresent}}
+sharedConfig: {slurmRestApi: "http://slurm-restapi.slurm:6820", slurmJwtSecret: slurm-bridge-token}
+networkPolicy: {}
+serviceMonitor: {interval: 30s}
+prometheusRule: {}
+grafana: {dashboard: {}}
+` | fromYaml -}}
+{{- $_ := merge .Values $needed -}}
+{{- end -}}
+
 {{/* As in the original chart: fullnameOverride and the release's name have no part in it. */}}
 {{- define "slurm-bridge.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
@@ -63,8 +85,8 @@ managedNamespaceSelector:
 {{- else }}
 managedNamespaces: {{ toJson ($admission.managedNamespaces | default list) }}
 {{- end }}
-mcsLabel: {{ .Values.schedulerConfig.mcsLabel | quote }}
-partition: {{ .Values.schedulerConfig.partition | quote }}
+mcsLabel: {{ .Values.schedulerConfig.mcsLabel | default "" | quote }}
+partition: {{ .Values.schedulerConfig.partition | default "" | quote }}
 {{- $ns := include "slurm-bridge.namespace" . }}
 trustedUsers:
   {{- range $component := list "scheduler" "controllers" }}
@@ -87,7 +109,8 @@ identities:
 {{/* The container of a component. Call with (dict "root" $ "component" C "values" V "args" LIST "slurm" B "ports" DICT). */}}
 {{- define "slurm-bridge.container" -}}
 name: {{ .component }}
-image: {{ printf "%s:%s" .values.image.repository (.values.image.tag | default .root.Chart.AppVersion) | quote }}
+{{- $repository := required (printf "%s.image.repository is needed" .component) .values.image.repository }}
+image: {{ printf "%s:%s" $repository (.values.image.tag | default .root.Chart.AppVersion) | quote }}
 imagePullPolicy: {{ .values.image.pullPolicy }}
 args:
   - {{ .component }}

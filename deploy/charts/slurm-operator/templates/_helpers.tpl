@@ -1,3 +1,22 @@
+{{/* What the templates need where null, "" or 0 took a default away. Each of them begins with it. */}}
+{{- define "slurm-operator.complete" -}}
+{{- $needed := `
+crds: {}
+certManager: {secretName: slurm-operator-webhook-ca, duration: 43800h0m0s, renewBefore: 8760h0m0s}
+operator: {logLevel: info, healthPort: 8081, serviceAccount: {}, pdb: {}}
+webhook:
+  logLevel: info
+  healthPort: 8081
+  serverPort: 9443
+  timeoutSeconds: 10
+  serviceAccount: {}
+  pdb: {}
+  validating: {failurePolicy: Fail, matchPolicy: Equivalent}
+  mutating: {failurePolicy: Ignore, matchPolicy: Equivalent}
+` | fromYaml -}}
+{{- $_ := merge .Values $needed -}}
+{{- end -}}
+
 {{- define "slurm-operator.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
@@ -34,7 +53,7 @@
 {{- define "slurm-operator.account" -}}
 {{- $account := (get .root.Values .component).serviceAccount -}}
 {{- $own := include (eq .component "operator" | ternary "slurm-operator.role" "slurm-operator.component") . -}}
-{{- $account.name | default (ternary $own "default" $account.create) -}}
+{{- $account.name | default (empty $account.create | ternary "default" $own) -}}
 {{- end -}}
 
 {{/* "true" when a certificate (a Secret's data, PEM in base64) names the host: its DER has the name as a dNSName, with
@@ -95,7 +114,8 @@ metadata:
 {{- end -}}
 
 {{- define "slurm-operator.metricsPort" -}}
-{{- $port := include "slurm-operator.port" (dict "name" (printf "%s.metricsPort" .component) "port" .values.metricsPort) -}}
+{{- $given := kindIs "invalid" .values.metricsPort | ternary 0 .values.metricsPort -}}
+{{- $port := include "slurm-operator.port" (dict "name" (printf "%s.metricsPort" .component) "port" $given) -}}
 {{- if and .values.metricsSecure (eq $port "0") -}}
 {{- fail (printf "%s.metricsSecure needs a metricsPort other than 0" .component) -}}
 {{- end -}}
@@ -163,7 +183,7 @@ spec:
       containers:
         - name: {{ .component }}
           image: {{ include "slurm-operator.image" . | quote }}
-          imagePullPolicy: {{ .values.imagePullPolicy | default .root.Values.imagePullPolicy }}
+          imagePullPolicy: {{ .values.imagePullPolicy | default .root.Values.imagePullPolicy | default "IfNotPresent" }}
           args:
             - {{ .command }}
             {{- .args | nindent 12 }}

@@ -1,3 +1,27 @@
+{{/* What the templates need where null took a default away. Each of them begins with it. */}}
+{{- define "slurm.complete" -}}
+{{- $needed := `
+imagePullPolicy: IfNotPresent
+priorityClass: {name: slurm-system-critical}
+slurmKey: {}
+jwtKey: {}
+jwksKeys: {}
+controller: {slurmctld: {}, reconfigure: {}, logfile: {}, ha: {}, persistence: {}, metrics: {}}
+restapi: {slurmrestd: {}, pdb: {}}
+accounting: {slurmdbd: {}}
+sssd: {}
+loginsetDefaults: {}
+loginsets: {}
+nodesetDefaults: {}
+nodesets: {}
+partitions: {}
+vendor:
+  nvidia: {dcgm: {jobMappingDir: /var/lib/dcgm-exporter/job-mapping, scriptPriority: "90"}}
+  google: {a3mega: [], a3ultra: []}
+` | fromYaml -}}
+{{- $_ := merge .Values $needed -}}
+{{- end -}}
+
 {{- define "slurm.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
@@ -203,7 +227,8 @@ true
 {{- $out := dict -}}
 {{- range $key, $entry := get .root.Values (printf "%ss" .which) -}}
 {{- $values := include "slurm.over" (list $defaults ($entry | default dict)) | fromJson -}}
-{{- if $values.enabled -}}{{- $_ := set $out $key $values -}}{{- end -}}
+{{- $values = merge $values (dict "slurmd" dict "logfile" dict "login" dict "initconf" dict "partition" dict "ssh" dict) -}}
+{{- if dig "enabled" true $values -}}{{- $_ := set $out $key $values -}}{{- end -}}
 {{- end -}}
 {{- toJson $out -}}
 {{- end -}}

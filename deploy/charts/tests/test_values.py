@@ -1,0 +1,59 @@
+"""What holds of the values of every chart."""
+import json
+import re
+
+import pytest
+import yaml
+
+from helm import Chart, needs_helm
+
+pytestmark = needs_helm
+# What is there to be rendered, for values whose default is nothing.
+ON = {
+    "slurm-operator": ('webhook={"podsBinding":true,"pdb":{"enabled":true},"replicas":2}', "operator.pdb.enabled=true"),
+    "slurm-bridge": ("serviceMonitor.enabled=true", "prometheusRule.enabled=true", "grafana.dashboard.enabled=true", "admission.pdb.enabled=true"),
+    "slurm": ('nodesets={"a":{"ssh":{"enabled":true}}}', 'loginsets={"b":{}}', "accounting.enabled=true", "partitions.all.enabled=true",
+              "vendor.nvidia.dcgm.enabled=true", "priorityClass.enabled=true", "priorityClass.create=true", "restapi.pdb.enabled=true"),
+}
+# What there is no default for is asked for by name; without enabled nothing would be rendered.
+NEEDED = {"enabled", "image", "repository", "tag", "digest", "nodesets"}
+
+
+def paths(values, path=()):
+    for key, value in values.items():
+        yield (*path, key), value
+        if isinstance(value, dict) and key not in ("image", "nodeSelector", "resources"):
+            yield from paths(value, (*path, key))
+
+
+def null(path):
+    return ".".join(key.replace(".", "\\.") for key in path) + "=null"
+
+
+def cases():
+    for name in ON:
+        default = yaml.safe_load((Chart(name).folder / "values.yaml").read_text())
+        maps = [path for path, value in paths(default) if value and isinstance(value, dict)]
+        yield pytest.param(name, [path for path, _ in paths(default) if path not in maps and path[-1] not in NEEDED and path != ("sssd", "conf")], id=f"{name}-all")
+        for path in maps:
+            yield pytest.param(name, [path], id=f"{name}-{'.'.join(path)}")
+
+
+@pytest.mark.parametrize("name,nulled", list(cases()))
+def test_null_takes_a_default_away_and_breaks_nothing(name, nulled):
+    """What cannot be done without is asked for with a sentence, not with an error of the template."""
+    done = Chart(name).helm([*ON[name], *map(null, nulled)], (), ())
+    if done.returncode:
+        assert re.search(r"is needed|is required", done.stderr) and "nil" not in done.stderr.rpartition("Error:")[2], done.stderr
+        return
+    assert not re.search(r"nil>|%!|<no value>|--[a-z-]+=:?$|: null$|^ *null$", done.stdout, re.M), done.stdout
+    assert all(one["metadata"]["name"] for one in yaml.safe_load_all(done.stdout) if one)
+
+
+@pytest.mark.parametrize("kind", ["nodeset", "loginset"])
+def test_null_in_an_entry_takes_a_default_away(kind):
+    schema = json.loads((Chart("slurm").folder / "values.schema.json").read_text())["definitions"]
+    images = {"slurmd", "logfile", "login", "initconf", "enabled"}
+    text = Chart("slurm").render(f"{kind}s.a=" + json.dumps({key: None for key in schema[kind]["properties"] if key not in images}))
+    (made,) = [one for one in yaml.safe_load_all(text) if one and one["metadata"]["name"].endswith("-a")]
+    assert None not in made["spec"].values() and "replicas" not in made["spec"]
