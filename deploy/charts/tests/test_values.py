@@ -1,11 +1,12 @@
 """What holds of the values of every chart."""
 import json
 import re
+import shutil
 
 import pytest
 import yaml
 
-from helm import Chart, needs_helm
+from helm import Chart, helm, needs_helm
 
 pytestmark = needs_helm
 # What is there to be rendered, for values whose default is nothing.
@@ -57,3 +58,15 @@ def test_null_in_an_entry_takes_a_default_away(kind):
     text = Chart("slurm").render(f"{kind}s.a=" + json.dumps({key: None for key in schema[kind]["properties"] if key not in images}))
     (made,) = [one for one in yaml.safe_load_all(text) if one and one["metadata"]["name"].endswith("-a")]
     assert None not in made["spec"].values() and "replicas" not in made["spec"]
+
+
+@pytest.mark.parametrize("name", ON)
+def test_a_chart_of_charts_may_switch_it(name, tmp_path):
+    """`condition: NAME.enabled`, as one writes it: the dependency sees the value too."""
+    shutil.copytree(Chart(name).folder, tmp_path / "charts" / name)
+    dependency = {"name": name, "version": "0.1.0", "condition": f"{name}.enabled"}
+    (tmp_path / "Chart.yaml").write_text(yaml.safe_dump({"apiVersion": "v2", "name": "site", "version": "1.0.0", "dependencies": [dependency]}))
+    for enabled in (True, False):
+        done = helm("template", "r", str(tmp_path), "--kube-version", "1.34.0", "--set-json", f"{name}.enabled={json.dumps(enabled)}")
+        assert done.returncode == 0, done.stderr
+        assert bool([one for one in yaml.safe_load_all(done.stdout) if one]) == enabled
