@@ -59,13 +59,15 @@ void cluster_name_rules(const json::Value& object, const json::Value* old, Findi
   const std::string name = cluster_name(object);
   if (old != nullptr) {
     const std::string before = cluster_name(*old);
-    if (before != name) {
+    if (before == name) return;
+    // A cluster outside keeps its state and its name itself; a wrong one here may be mended.
+    if (!json::bool_at(object, {"spec", "external"}) || !json::bool_at(*old, {"spec", "external"})) {
       findings.fault(
           "spec.clusterName",
           "cannot be changed from {} to {}: Slurm's state and accounting bear the name; make a new Controller",
           quoted(before), quoted(name));
+      return;
     }
-    return;
   }
   if (name.size() > kMaxClusterName) {
     findings.fault("spec.clusterName", "{} has {} characters; Slurm allows {}", quoted(name), name.size(),

@@ -79,6 +79,13 @@ TEST(controller_rules, what_cannot_be_changed) {
       {"{persistence: {existingClaim: a}}", "{persistence: {existingClaim: b}}",
        "spec.persistence.existingClaim: cannot be changed from 'a' to 'b'"},
       {"{persistence: {enabled: false, existingClaim: a}}", "{persistence: {enabled: false, existingClaim: b}}", ""},
+      // A cluster outside keeps its state and its name itself.
+      {"{external: true}", "{external: true, clusterName: prod}", ""},
+      {"{external: true, clusterName: prod}", "{external: true}", ""},
+      {"{external: true, clusterName: a}", "{external: true, clusterName: 'x y'}",
+       "spec.clusterName: 'x y' cannot name a cluster"},
+      {"{external: true, clusterName: a}", "{clusterName: b}", "spec.clusterName: cannot be changed from 'a' to 'b'"},
+      {"{clusterName: a}", "{external: true, clusterName: b}", "spec.clusterName: cannot be changed from 'a' to 'b'"},
       {"{extraConf: a}", "{extraConf: b}", ""},
       {"{}", "{ha: {enabled: true}}", ""},
   };
