@@ -269,6 +269,29 @@ def test_google(kind, interfaces, gres):
     assert "needs exactly 9 networks, not 8" in refused(sets[0], f"vendor.google.{kind}=" + json.dumps([{**entry, "networks": entry["networks"][1:]}]))
 
 
+@pytest.mark.parametrize("kind,wanted", [("a3mega", {"libraries": "/home/kubernetes/bin/nvidia/lib64", "sys": "/sys", "proc-sys": "/proc/sys", "aperture-devices": "/dev/aperture_devices"}),
+                                         ("a3ultra", {"library-dir-host": "/home/kubernetes/bin/nvidia", "gib": "/home/kubernetes/bin/gib", "sys": "/sys", "proc-sys": "/proc/sys"})])
+def test_volumes_of_google_are_named_as_the_originals(kind, wanted):
+    """Containers of a site's podSpec mount them."""
+    entry = {"targetNodeSet": "a", "nodePool": "pool", "networks": [f"n{i}" for i in range(9)]}
+    made = spec(render('nodesets={"a":{}}', f"vendor.google.{kind}=" + json.dumps([entry])), "NodeSet", "slurm-worker-a")
+    volumes = {one["name"]: one["hostPath"]["path"] for one in made["template"]["spec"]["volumes"]}
+    assert wanted.items() <= volumes.items()
+    mounts = [one for container in (made["slurmd"], *made["template"]["spec"].get("initContainers", [])) for one in container["volumeMounts"]]
+    assert {one["name"] for one in mounts} <= set(volumes)
+
+
+def test_what_a_site_says_of_googles_daemon_reaches_it():
+    """It is an init container here, among the containers in the original: an entry there alone would be one without an image."""
+    entry = {"targetNodeSet": "a", "nodePool": "pool", "networks": [f"n{i}" for i in range(9)]}
+    containers = [{"name": "tcpxo-daemon", "resources": {"limits": {"cpu": 1}}}, {"name": "mine", "image": "x:1"}]
+    for more, left in ((containers, ["mine"]), (containers[:1], None)):
+        made = spec(render("nodesets.a.podSpec.containers=" + json.dumps(more), "vendor.google.a3mega=" + json.dumps([entry])), "NodeSet", "slurm-worker-a")
+        (daemon,) = made["template"]["spec"]["initContainers"]
+        assert daemon["name"] == "tcpxo-daemon" and daemon["image"] and daemon["resources"] == {"limits": {"cpu": 1}} and daemon["restartPolicy"] == "Always"
+        assert [one["name"] for one in made["template"]["spec"].get("containers", [])] == (left or [])
+
+
 def test_names_and_namespace():
     text = Chart("slurm", release="r").render('loginsets={"a":{}}', 'nodesets={"b":{}}', 'namespaceOverride="other"')
     assert {one["metadata"]["name"] for one in objects(text) if one["apiVersion"].startswith("slinky")} == {"r-slurm", "r-slurm-login-a", "r-slurm-worker-b"}

@@ -33,7 +33,26 @@
 {{- end -}}
 {{- end -}}
 {{- range $added -}}
-{{- $values = include "slurm.joined" (list $values (fromYaml .)) | fromJson -}}
+{{- $vendors := fromYaml . -}}
+{{- $values = include "slurm.toInit" (list $values $vendors) | fromJson -}}
+{{- $values = include "slurm.joined" (list $values $vendors) | fromJson -}}
+{{- end -}}
+{{- toJson $values -}}
+{{- end -}}
+
+{{/* (list VALUES ADDED): what VALUES says under podSpec.containers of an init container of ADDED, said where it belongs. */}}
+{{- define "slurm.toInit" -}}
+{{- $values := deepCopy (first .) -}}
+{{- $names := list -}}
+{{- range dig "podSpec" "initContainers" list (last .) -}}{{- $names = append $names .name -}}{{- end -}}
+{{- $pod := $values.podSpec | default dict -}}
+{{- $init := $pod.initContainers | default list -}}
+{{- $others := list -}}
+{{- range $pod.containers -}}
+{{- if has .name $names -}}{{- $init = append $init . -}}{{- else -}}{{- $others = append $others . -}}{{- end -}}
+{{- end -}}
+{{- if gt (len $init) (len ($pod.initContainers | default list)) -}}
+{{- $_ := set $values "podSpec" (merge (dict "initContainers" $init "containers" $others) (omit $pod "initContainers" "containers")) -}}
 {{- end -}}
 {{- toJson $values -}}
 {{- end -}}
@@ -117,11 +136,12 @@ podSpec:
       env:
         - {name: LD_LIBRARY_PATH, value: /usr/local/nvidia/lib64}
       volumeMounts:
-        - {name: nvidia, mountPath: /usr/local/nvidia}
+        - {name: libraries, mountPath: /usr/local/nvidia/lib64}
         - {name: sys, mountPath: /hostsysfs}
         - {name: proc-sys, mountPath: /hostprocsysfs}
   volumes:
     - {name: nvidia, hostPath: {path: /home/kubernetes/bin/nvidia}}
+    - {name: libraries, hostPath: {path: /home/kubernetes/bin/nvidia/lib64}}
     - {name: tcpxo, hostPath: {path: /var/lib/tcpxo}}
     - {name: sys, hostPath: {path: /sys}}
     - {name: proc-sys, hostPath: {path: /proc/sys}}
@@ -143,12 +163,15 @@ slurmd:
     - {name: PATH, value: "/usr/local/nvidia/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
     - {name: LD_LIBRARY_PATH, value: "/usr/local/nvidia/lib64:/usr/local/gib/lib64"}
   volumeMounts:
-    - {name: nvidia, mountPath: /usr/local/nvidia}
+    - {name: library-dir-host, mountPath: /usr/local/nvidia}
     - {name: gib, mountPath: /usr/local/gib}
 podSpec:
   nodeSelector:
     cloud.google.com/gke-nodepool: {{ .nodePool }}
   volumes:
-    - {name: nvidia, hostPath: {path: /home/kubernetes/bin/nvidia}}
+    - {name: library-dir-host, hostPath: {path: /home/kubernetes/bin/nvidia}}
     - {name: gib, hostPath: {path: /home/kubernetes/bin/gib}}
+    # for containers of podSpec
+    - {name: sys, hostPath: {path: /sys}}
+    - {name: proc-sys, hostPath: {path: /proc/sys}}
 {{- end -}}
