@@ -99,6 +99,14 @@ def test_one_that_leads_or_none_beside():
     assert not [one for one in kinds(alone, "Role") if "leases" in json.dumps(one)]
 
 
+def test_containers_are_named_as_the_originals():
+    """Patches, `kubectl logs -c` and sidecar injectors go by these names."""
+    for name, wanted in (("slurm-operator", "slurm-operator"), ("slurm-operator-webhook", "webhook")):
+        pod = find(render(), "Deployment", name)["spec"]["template"]
+        assert [one["name"] for one in pod["spec"]["containers"]] == [wanted]
+        assert pod["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"] == wanted
+
+
 def test_selectors_hold_through_an_upgrade():  # A57
     text = render()
     for name in ("slurm-operator", "slurm-operator-webhook"):

@@ -64,6 +64,11 @@ webhook:
 {{- contains $name $der -}}
 {{- end -}}
 
+{{/* The name of a component's container, the original's. */}}
+{{- define "slurm-operator.containerName" -}}
+{{- eq .component "operator" | ternary "slurm-operator" .component -}}
+{{- end -}}
+
 {{- define "slurm-operator.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "slurm-operator.component" . }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -160,7 +165,7 @@ spec:
       labels:
         {{- include "slurm-operator.labels" . | nindent 8 }}
       annotations:
-        kubectl.kubernetes.io/default-container: {{ .component }}
+        kubectl.kubernetes.io/default-container: {{ include "slurm-operator.containerName" . }}
     spec:
       serviceAccountName: {{ include "slurm-operator.account" . }}
       {{- with .root.Values.imagePullSecrets }}
@@ -181,7 +186,7 @@ spec:
         {{- toYaml . | nindent 8 }}
       {{- end }}
       containers:
-        - name: {{ .component }}
+        - name: {{ include "slurm-operator.containerName" . }}
           image: {{ include "slurm-operator.image" . | quote }}
           imagePullPolicy: {{ .values.imagePullPolicy | default .root.Values.imagePullPolicy | default "IfNotPresent" }}
           args:
