@@ -182,9 +182,9 @@ def original(folder):
     made = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(name), "data": {"a": "b"}} for name in ("slurm-bridge-config", "scheduler-config")]
     for name in ("slurm-bridge-admission", "slurm-bridge-controllers", "slurm-bridge-scheduler"):
         labels = metadata(name)["labels"]
-        pod = {"serviceAccountName": name, "containers": [{"name": name.split("-")[-1], "image": "old:1", "args": ["--x"], "ports": [{"name": "metrics", "containerPort": 8080}],
+        pod = {"serviceAccountName": name, "containers": [{"name": "scheduler" if name.endswith("scheduler") else name, "image": "old:1", "args": ["--x"], "ports": [{"name": "metrics", "containerPort": 8080}],
                                                            "livenessProbe": {"httpGet": {"path": "/healthz", "port": 10259, "scheme": "HTTPS"}, "initialDelaySeconds": 15}}],
-               "volumes": [{"name": "config", "configMap": {"name": "slurm-bridge-config"}}]}
+               "volumes": [{"name": "slurm-bridge-config", "configMap": {"name": "slurm-bridge-config"}}]}
         made += [
             {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(name)},
             {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata(name), "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}}},

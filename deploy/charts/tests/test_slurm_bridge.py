@@ -50,6 +50,18 @@ def test_pods_are_locked_down_and_restart_on_change():
     assert other["spec"]["template"]["metadata"]["annotations"]["checksum/config"] not in sums
 
 
+def test_security_contexts_are_the_sites_to_choose():
+    """On OpenShift the namespace gives the user: a fixed one is refused."""
+    free = '{"runAsUser":null,"runAsGroup":null,"fsGroup":null}'
+    text = render(*(f"{component}.podSecurityContext={free}" for component in ("scheduler", "controllers", "admission")), 'admission.securityContext={"readOnlyRootFilesystem":false}')
+    for name in ("slurm-bridge-scheduler", "slurm-bridge-controllers", "slurm-bridge-admission"):
+        pod = find(text, "Deployment", name)["spec"]["template"]["spec"]
+        assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+        assert pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"] == (name != "slurm-bridge-admission")
+    none = find(render("scheduler.podSecurityContext=null", "scheduler.securityContext=null"), "Deployment", "slurm-bridge-scheduler")["spec"]["template"]["spec"]
+    assert "securityContext" not in none and "securityContext" not in none["containers"][0]
+
+
 def test_images_are_set_one_by_one():
     text = render('scheduler.image={"repository":"a","tag":"1","pullPolicy":"Always"}', 'controllers.image.tag="2"')
     assert container(text, "slurm-bridge-scheduler")["image"] == "a:1"
@@ -155,6 +167,17 @@ def test_names_are_the_originals_whatever_the_release_is_called():
         assert find(text, "ConfigMap", "slurm-bridge-config")
     named = render('nameOverride="n"')
     assert container(named, "n-controllers") and find(named, "ConfigMap", "slurm-bridge-config")
+
+
+def test_containers_and_volumes_are_named_as_the_originals():
+    """Patches, `kubectl logs -c` and sidecar injectors go by these names."""
+    for sets, prefix in (((), "slurm-bridge"), (('nameOverride="n"',), "n")):
+        text = render(*sets)
+        for name, wanted in (("slurm-bridge-scheduler", "scheduler"), (f"{prefix}-controllers", f"{prefix}-controllers"), (f"{prefix}-admission", f"{prefix}-admission")):
+            pod = find(text, "Deployment", name)["spec"]["template"]
+            assert [one["name"] for one in pod["spec"]["containers"]] == [wanted]
+            assert pod["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"] == wanted
+            assert {"name": "slurm-bridge-config", "configMap": {"name": "slurm-bridge-config"}} in pod["spec"]["volumes"]
 
 
 def test_roles_hold_no_more_than_is_called():

@@ -38,6 +38,11 @@ grafana: {dashboard: {}}
 {{- end -}}
 {{- end -}}
 
+{{/* The name of a component's container, the original's. */}}
+{{- define "slurm-bridge.containerName" -}}
+{{- eq .component "scheduler" | ternary "scheduler" (include "slurm-bridge.component" .) -}}
+{{- end -}}
+
 {{- define "slurm-bridge.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "slurm-bridge.component" . }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -108,7 +113,7 @@ identities:
 
 {{/* The container of a component. Call with (dict "root" $ "component" C "values" V "args" LIST "slurm" B "ports" DICT). */}}
 {{- define "slurm-bridge.container" -}}
-name: {{ .component }}
+name: {{ include "slurm-bridge.containerName" . }}
 {{- $repository := required (printf "%s.image.repository is needed" .component) .values.image.repository }}
 image: {{ printf "%s:%s" $repository (.values.image.tag | default .root.Chart.AppVersion) | quote }}
 imagePullPolicy: {{ .values.image.pullPolicy }}
@@ -152,13 +157,12 @@ readinessProbe:
 resources:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with .values.securityContext }}
 securityContext:
-  allowPrivilegeEscalation: false
-  readOnlyRootFilesystem: true
-  privileged: false
-  capabilities: {drop: [ALL]}
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 volumeMounts:
-  - {name: config, mountPath: /etc/slurm-bridge, readOnly: true}
+  - {name: slurm-bridge-config, mountPath: /etc/slurm-bridge, readOnly: true}
   {{- if .slurm }}
   - {name: slurm-jwt, mountPath: /var/run/secrets/slurm, readOnly: true}
   {{- end }}
@@ -186,7 +190,7 @@ spec:
       labels:
         {{- include "slurm-bridge.labels" . | nindent 8 }}
       annotations:
-        kubectl.kubernetes.io/default-container: {{ .component }}
+        kubectl.kubernetes.io/default-container: {{ include "slurm-bridge.containerName" . }}
         checksum/config: {{ include "slurm-bridge.config" .root | sha256sum }}
     spec:
       serviceAccountName: {{ include "slurm-bridge.component" . }}
@@ -219,17 +223,15 @@ spec:
       tolerations:
         {{- toYaml . | nindent 8 }}
       {{- end }}
+      {{- with .values.podSecurityContext }}
       securityContext:
-        runAsNonRoot: true
-        runAsUser: 65532
-        runAsGroup: 65532
-        fsGroup: 65532
-        seccompProfile: {type: RuntimeDefault}
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
       containers:
         -
           {{- include "slurm-bridge.container" . | nindent 10 }}
       volumes:
-        - name: config
+        - name: slurm-bridge-config
           configMap: {name: slurm-bridge-config}
         {{- if .slurm }}
         - name: slurm-jwt
