@@ -153,6 +153,10 @@ def test_metrics_reader_only_with_secure_metrics():
     secure = render("operator.metricsSecure=true")
     assert find(secure, "ClusterRole", "slurm-operator-metrics-reader")["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
     assert not [one for one in kinds(render("operator.metricsSecure=true", "operator.enabled=false"), "ClusterRole") if "metrics" in one["metadata"]["name"]]
+    webhooks = ("webhook.metricsSecure=true", "webhook.metricsPort=8080")
+    for sets in (webhooks, (*webhooks, "operator.metricsSecure=true"), (*webhooks, "operator.enabled=false")):  # one for both, by the name that bindings have
+        (role,) = [one for one in kinds(render(*sets), "ClusterRole") if "metrics" in one["metadata"]["name"]]
+        assert role["metadata"]["name"] == "slurm-operator-metrics-reader"
 
 
 def test_what_the_webhook_sees():
