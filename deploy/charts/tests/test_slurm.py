@@ -120,6 +120,15 @@ def test_partitions():
     assert "partitions" in refused('partitions.p={"enabled":true,"nodesets":["ALL"],"config":"a\\nb"}')
 
 
+def test_a_text_may_end_in_a_line_end():
+    """As `config: |` gives it."""
+    text = render('partitions.all={"enabled":true,"configMap":null,"config":"State=UP\\n"}', 'nodesets.a={"partition":{"enabled":true,"config":"MaxNodes=2\\n"},"extraConf":"Weight=1\\n"}')
+    assert spec(text, "Controller")["extraConf"] == "PartitionName=all Nodes=ALL State=UP\n"
+    nodes = spec(text, "NodeSet", "slurm-worker-a")
+    assert nodes["partition"]["config"] == "MaxNodes=2" and nodes["extraConf"] == "Weight=1"
+    assert "config" in refused('nodesets.a.partition.config="A=1\\nB=2\\n"')
+
+
 @pytest.mark.parametrize("given,wanted", [
     ({}, {"enabled": False}), ({"config": None}, {"enabled": False}), ({"enabled": True, "config": "X=1"}, {"enabled": True, "config": "X=1"}),
     ({"enabled": True, "configMap": {"State": "UP", "MaxNodes": 2}}, {"enabled": True, "config": "MaxNodes=2 State=UP"})])

@@ -177,7 +177,7 @@ Objects as JSON, which `fromJson` reads: functions that return something else th
      next item of the line for its value. */}}
 {{- define "slurm.conf" -}}
 {{- if .text -}}
-{{- .text -}}
+{{- .text | trimSuffix "\n" -}}
 {{- else -}}
 {{- $items := list -}}
 {{- range $key := keys (.map | default dict) | sortAlpha -}}
