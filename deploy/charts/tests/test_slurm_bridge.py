@@ -160,6 +160,13 @@ def test_admission_can_be_left_out():
     assert not [o for o in objects(text) if "admission" in o["metadata"]["name"]]
 
 
+def test_a_webhook_that_nobody_serves_is_refused():
+    """With Fail no pod of a managed namespace could be created."""
+    assert "admission.replicas: 0 with admission.failurePolicy Fail" in refused("admission.replicas=0")
+    assert find(render("admission.replicas=0", 'admission.failurePolicy="Ignore"'), "Deployment", "slurm-bridge-admission")["spec"]["replicas"] == 0
+    assert render("admission.replicas=0", "admission.enabled=false")
+
+
 def test_names_are_the_originals_whatever_the_release_is_called():
     for text in (render(), render('fullnameOverride="x"')):
         assert [one["metadata"]["name"] for one in objects(text) if one["kind"] == "Deployment"] == [
