@@ -6,7 +6,7 @@ import shutil
 import pytest
 import yaml
 
-from helm import Chart, helm, needs_helm
+from helm import Chart, find, helm, needs_helm
 
 pytestmark = needs_helm
 # What is there to be rendered, for values whose default is nothing.
@@ -45,7 +45,7 @@ def test_null_takes_a_default_away_and_breaks_nothing(name, nulled):
     """What cannot be done without is asked for with a sentence, not with an error of the template."""
     done = Chart(name).helm([*ON[name], *map(null, nulled)], (), ())
     if done.returncode:
-        assert re.search(r"is needed|is required", done.stderr) and "nil" not in done.stderr.rpartition("Error:")[2], done.stderr
+        assert re.search(r"\bneed(s|ed)\b|is required", done.stderr) and "nil" not in done.stderr.rpartition("Error:")[2], done.stderr
         return
     assert not re.search(r"nil>|%!|<no value>|--[a-z-]+=:?$|: null$|^ *null$", done.stdout, re.M), done.stdout
     assert all(one["metadata"]["name"] for one in yaml.safe_load_all(done.stdout) if one)
@@ -70,3 +70,16 @@ def test_a_chart_of_charts_may_switch_it(name, tmp_path):
         done = helm("template", "r", str(tmp_path), "--kube-version", "1.34.0", "--set-json", f"{name}.enabled={json.dumps(enabled)}")
         assert done.returncode == 0, done.stderr
         assert bool([one for one in yaml.safe_load_all(done.stdout) if one]) == enabled
+
+
+def test_notes_warn_while_anybody_may_be_anyone(tmp_path):
+    """Helm shows notes only where it can ask a cluster: here they are an object."""
+    chart = Chart("slurm-bridge")
+    chart.folder = shutil.copytree(chart.folder, tmp_path / "slurm-bridge")
+    (chart.folder / "templates/notes.yaml").write_text(
+        'kind: ConfigMap\nmetadata: {name: notes}\ndata: {text: {{ include "slurm-bridge/templates/NOTES.txt" . | toJson }}}\n')
+
+    def notes(*sets):
+        return find(chart.render(*sets), "ConfigMap", "notes")["data"]["text"]
+    assert "WARNING: sharedConfig.identities is empty" in notes()
+    assert "identities" not in notes('sharedConfig.identities=[{"namespaces":["*"],"users":["a"]}]')
