@@ -179,6 +179,7 @@ HEALTHY = {
     **{series(f"{SLURM}_bucket", le=le, operation="get_job", code="200"): "0+60x60" for le in ("0.5", "+Inf")},
     series(f"{SLURM}_count", operation="get_job", code="200"): "0+60x60",
     series(f"{SLURM}_count", operation="list_partitions", code="304"): "0+15x60",  # nothing has changed since: the answer at rest
+    series(f"{SLURM}_count", operation="submit_job", code="422"): "0+600x60",  # users' mistakes, each said again every minute
     series("bascule_bridge_submits_total", result="accepted"): "0+60x60",
     series("bascule_bridge_submits_total", result="refused"): "0x60",
     series("bascule_bridge_waiting_pods", reason="Unschedulable"): "500x60",
@@ -199,7 +200,7 @@ FAULTS = {
     "BasculeSlurmUnreachable": {series("bascule_slurm_reachable"): "0x60"},
     "BasculeSlurmTokenExpires": {series("bascule_slurm_token_expiry_seconds"): "1209000x60"},
     "BasculeSlurmSlow": {series(f"{SLURM}_bucket", le="0.5", operation="get_job", code="200"): "0x60", series(f"{SLURM}_bucket", le="10", operation="get_job", code="200"): "0+60x60"},
-    "BasculeSlurmErrors": {series(f"{SLURM}_count", operation="submit", code="500"): "0+30x60"},
+    "BasculeSlurmErrors": {series(f"{SLURM}_count", operation="cancel_job", code="500"): "0+30x60"},
     "BasculeSubmitsRefused": {series("bascule_bridge_submits_total", result="refused"): "0+1x60"},
     "BasculePodsWaitOnFault": {series("bascule_bridge_waiting_pods", reason="InvalidRequest"): "3x60"},
     "BasculeSubmitsNothing": {series("bascule_bridge_submits_total", result="accepted"): "7x60"},
@@ -232,6 +233,11 @@ def test_a_token_that_should_have_been_renewed_by_itself_is_told_of(tmp_path):
     assert fired(tmp_path, rule_spec(), unsaid, "50m") == {"BasculeSlurmTokenExpires"}, "it does not say when it was made"
     none = {name: values for name, values in HEALTHY.items() if "_token_" not in name}
     assert fired(tmp_path, rule_spec(), none, "50m") == set(), "it does not say when it ends"
+
+
+def test_alerts_need_a_scrape():
+    """Without one every process would be told as down for ever."""
+    assert "prometheusRule.enabled needs serviceMonitor.enabled" in CHART.refused("prometheusRule.enabled=true")
 
 
 def test_a_scrape_finds_each_component():
