@@ -228,6 +228,15 @@ def test_budget_of_restapi(pdb, wanted):  # A61: one of the two, not both
     assert got == {**wanted, "selector": {"matchLabels": {"app.kubernetes.io/name": "slurmrestd", "app.kubernetes.io/instance": "slurm"}}}
 
 
+def test_numbers_may_be_texts_and_nothing_is_the_default():
+    """As the original's templates take them, and as parameters of Argo CD come."""
+    text = render('nodesets={"a":{"replicas":"2"},"b":{"replicas":0}}', 'loginsets={"a":{"replicas":"0"}}', 'restapi.replicas="3"', 'imagePullPolicy=""')
+    assert [spec(text, "NodeSet", f"slurm-worker-{name}")["replicas"] for name in "ab"] == [2, 0]
+    assert spec(text, "LoginSet", "slurm-login-a")["replicas"] == 0 and spec(text, "RestApi")["replicas"] == 3
+    assert spec(text, "RestApi")["slurmrestd"]["imagePullPolicy"] == "IfNotPresent"
+    assert "replicas" in refused('nodesets.a.replicas="two"')
+
+
 def test_sssd():
     assert "slurm-sssd-conf" not in names(render(), "Secret")
     assert "slurm-sssd-conf" not in names(render('loginsets={"a":{"enabled":false}}', 'nodesets={"a":{}}'), "Secret")

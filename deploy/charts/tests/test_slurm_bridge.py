@@ -248,6 +248,20 @@ def test_a_values_file_of_the_original_is_understood():
     assert "deviceProfiles" in refused('sharedConfig.deviceProfiles=[{"name":"cpu"}]')
 
 
+def test_numbers_may_be_texts_and_nothing_is_the_default():
+    """As the original's templates take them, and as parameters of Argo CD come."""
+    text = render('scheduler.replicaCount="2"', "admission.replicas=12", 'controllers.replicas="1"', 'controllers.podWorkers="8"', 'controllers.verbosity=""', "scheduler.verbosity=0",
+                  'admission.image.repository=""')
+    assert container(text, "slurm-bridge-admission")["image"] == container(render(), "slurm-bridge-admission")["image"]
+    assert find(text, "Deployment", "slurm-bridge-scheduler")["spec"]["replicas"] == 2 and "--leader-elect=true" in container(text, "slurm-bridge-scheduler")["args"]
+    assert find(text, "Deployment", "slurm-bridge-admission")["spec"]["replicas"] == 12
+    assert find(text, "Deployment", "slurm-bridge-controllers")["spec"]["replicas"] == 1
+    assert {"--pod-workers=8", "--zap-log-level=info", "--leader-elect=false"} <= set(container(text, "slurm-bridge-controllers")["args"])
+    assert "--zap-log-level=0" in container(text, "slurm-bridge-scheduler")["args"]
+    assert "replicaCount" in refused('scheduler.replicaCount="two"') and "podWorkers" in refused('controllers.podWorkers="0"')
+    assert "admission.replicas: 0" in refused('admission.replicas="0"')
+
+
 def test_a_certificate_from_elsewhere():  # W60: also where charts are rendered without a cluster
     text = render("admission.certManager.enabled=false", 'admission.tls={"existingSecret":"mine","caBundle":"Y2E="}')
     assert not [o for o in objects(text) if o["kind"] == "Secret" or o["apiVersion"].startswith("cert-manager.io")]

@@ -54,6 +54,25 @@ def test_ports_are_ports(port):
     assert "metricsPort" in refused("operator.metricsPort=" + port)
 
 
+def test_numbers_may_be_texts_and_nothing_is_the_default():
+    """As the original's templates take them, and as parameters of Argo CD come."""
+    text = render('operator.healthPort="8082"', 'operator.metricsPort="8083"', 'operator.nodesetWorkers="8"', "operator.tokenWorkers=0", 'operator.controllerWorkers=""',
+                  'operator.logLevel=""', 'operator.replicas="12"', "operator.pdb.enabled=true",
+                  'webhook.serverPort="9444"', "webhook.timeoutSeconds=0", 'webhook.healthPort=""', 'webhook.replicas="2"', 'imagePullPolicy=""', 'operator.imagePullPolicy=""')
+    deployment = find(text, "Deployment", "slurm-operator")["spec"]
+    args = deployment["template"]["spec"]["containers"][0]["args"]
+    assert deployment["replicas"] == 12 and find(text, "PodDisruptionBudget", "slurm-operator")
+    assert {"--health-addr=:8082", "--metrics-addr=:8083", "--nodeset-workers=8", "--zap-log-level=info"} <= set(args)
+    assert not [one for one in args if one.startswith(("--token-workers", "--controller-workers"))]
+    assert {port["name"]: port["containerPort"] for port in deployment["template"]["spec"]["containers"][0]["ports"]} == {"metrics": 8083, "health": 8082}
+    assert deployment["template"]["spec"]["containers"][0]["imagePullPolicy"] == "IfNotPresent"
+    webhook = container(text, "slurm-operator-webhook")
+    assert {"--server-addr=:9444", "--health-addr=:8081"} <= set(webhook["args"]) and {"name": "https", "containerPort": 9444, "protocol": "TCP"} in webhook["ports"]
+    assert {hook["timeoutSeconds"] for hook in find(text, "ValidatingWebhookConfiguration", "slurm-operator-webhook")["webhooks"]} == {10}
+    for value in ('operator.healthPort="70000"', 'webhook.serverPort="x"', "operator.nodesetWorkers=-1", 'operator.nodesetWorkers="many"', 'operator.replicas="-1"'):
+        assert value.split("=")[0].split(".")[1] in refused(value)
+
+
 def test_mistakes_are_named():
     for port in ("0", '"0"'):
         assert "operator.metricsSecure needs a metricsPort other than 0" in refused("operator.metricsPort=" + port, "operator.metricsSecure=true")

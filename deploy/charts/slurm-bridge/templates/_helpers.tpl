@@ -1,16 +1,16 @@
-{{/* What the templates need where null took a default away. Each of them begins with it. */}}
+{{/* What the templates need where null or "" took a default away. Each of them begins with it. */}}
 {{- define "slurm-bridge.complete" -}}
 {{- $needed := `
-scheduler: {pdb: {}, image: {pullPolicy: IfNotPresent}}
+scheduler: {pdb: {}, image: {repository: ghcr.io/bascule/bascule, pullPolicy: IfNotPresent}}
 schedulerConfig: {schedulerName: slurm-bridge-scheduler}
 admission:
-  image: {pullPolicy: IfNotPresent}
+  image: {repository: ghcr.io/bascule/bascule, pullPolicy: IfNotPresent}
   certManager: {duration: 43800h0m0s, renewBefore: 8760h0m0s}
   tls: {}
   pdb: {}
   failurePolicy: Fail
   timeoutSeconds: 10
-controllers: {pdb: {}, image: {pullPolicy: IfNotPresent}}
+controllers: {pdb: {}, image: {repository: ghcr.io/bascule/bascule, pullPolicy: IfNotPresent}}
 sharedConfig: {slurmRestApi: "http://slurm-restapi.slurm:6820", slurmJwtSecret: slurm-bridge-token}
 networkPolicy: {}
 serviceMonitor: {interval: 30s}
@@ -114,15 +114,14 @@ identities:
 {{/* The container of a component. Call with (dict "root" $ "component" C "values" V "args" LIST "slurm" B "ports" DICT). */}}
 {{- define "slurm-bridge.container" -}}
 name: {{ include "slurm-bridge.containerName" . }}
-{{- $repository := required (printf "%s.image.repository is needed" .component) .values.image.repository }}
-image: {{ printf "%s:%s" $repository (.values.image.tag | default .root.Chart.AppVersion) | quote }}
+image: {{ printf "%s:%s" .values.image.repository (.values.image.tag | default .root.Chart.AppVersion) | quote }}
 imagePullPolicy: {{ .values.image.pullPolicy }}
 args:
   - {{ .component }}
   - --config=/etc/slurm-bridge/config.yaml
   - --metrics-bind-address=:8080
   - --health-probe-bind-address=:8081
-  - {{ printf "--zap-log-level=%v" (ternary "info" .values.verbosity (kindIs "invalid" .values.verbosity)) | quote }}
+  - {{ printf "--zap-log-level=%v" (has .values.verbosity (list nil "") | ternary "info" .values.verbosity) | quote }}
   {{- range .args }}
   - {{ . | quote }}
   {{- end }}
