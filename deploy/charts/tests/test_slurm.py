@@ -230,7 +230,9 @@ def test_budget_of_restapi(pdb, wanted):  # A61: one of the two, not both
 
 def test_numbers_may_be_texts_and_nothing_is_the_default():
     """As the original's templates take them, and as parameters of Argo CD come."""
-    text = render('nodesets={"a":{"replicas":"2"},"b":{"replicas":0}}', 'loginsets={"a":{"replicas":"0"}}', 'restapi.replicas="3"', 'imagePullPolicy=""')
+    text = render('nodesets={"a":{"replicas":"2"},"b":{"replicas":0}}', 'loginsets={"a":{"replicas":"0"}}', 'restapi.replicas="3"', 'imagePullPolicy=""',
+                  'priorityClass={"enabled":true,"name":""}')
+    assert spec(text, "RestApi")["template"]["spec"]["priorityClassName"] == "slurm-system-critical"
     assert [spec(text, "NodeSet", f"slurm-worker-{name}")["replicas"] for name in "ab"] == [2, 0]
     assert spec(text, "LoginSet", "slurm-login-a")["replicas"] == 0 and spec(text, "RestApi")["replicas"] == 3
     assert spec(text, "RestApi")["slurmrestd"]["imagePullPolicy"] == "IfNotPresent"

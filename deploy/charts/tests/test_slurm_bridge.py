@@ -251,7 +251,8 @@ def test_a_values_file_of_the_original_is_understood():
 def test_numbers_may_be_texts_and_nothing_is_the_default():
     """As the original's templates take them, and as parameters of Argo CD come."""
     text = render('scheduler.replicaCount="2"', "admission.replicas=12", 'controllers.replicas="1"', 'controllers.podWorkers="8"', 'controllers.verbosity=""', "scheduler.verbosity=0",
-                  'admission.image.repository=""')
+                  'admission.image.repository=""', "scheduler.image.tag=1.3")
+    assert container(text, "slurm-bridge-scheduler")["image"].endswith(":1.3")
     assert container(text, "slurm-bridge-admission")["image"] == container(render(), "slurm-bridge-admission")["image"]
     assert find(text, "Deployment", "slurm-bridge-scheduler")["spec"]["replicas"] == 2 and "--leader-elect=true" in container(text, "slurm-bridge-scheduler")["args"]
     assert find(text, "Deployment", "slurm-bridge-admission")["spec"]["replicas"] == 12

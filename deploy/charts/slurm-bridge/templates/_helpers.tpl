@@ -114,7 +114,7 @@ identities:
 {{/* The container of a component. Call with (dict "root" $ "component" C "values" V "args" LIST "slurm" B "ports" DICT). */}}
 {{- define "slurm-bridge.container" -}}
 name: {{ include "slurm-bridge.containerName" . }}
-image: {{ printf "%s:%s" .values.image.repository (.values.image.tag | default .root.Chart.AppVersion) | quote }}
+image: {{ printf "%s:%v" .values.image.repository (.values.image.tag | default .root.Chart.AppVersion) | quote }}
 imagePullPolicy: {{ .values.image.pullPolicy }}
 args:
   - {{ .component }}
