@@ -27,6 +27,20 @@ Registration registration_of(Pass& pass, const PodFacts& facts) {
   return Registration::kUnknown;
 }
 
+// A kubelet, slurmctld and this process have a clock each: what is compared with `now` is what was seen here.
+WallTime down_since(Pass& pass, const PodFacts& facts) {
+  if (!facts.healthy() || facts.node == nullptr || facts.node->states.base != slurm::NodeState::kDown) {
+    pass.memory.down.erase(facts.pod->uid);
+    return pass.now;
+  }
+  const SlurmNodeView& node = *facts.node;
+  const Memory::Down seen{node.reason, node.reason_since, pass.now};
+  const auto [known, added] = pass.memory.down.try_emplace(facts.pod->uid, seen);
+  Memory::Down& down = known->second;
+  if (!added && (down.reason != seen.reason || down.reason_since != seen.reason_since)) down = seen;
+  return down.since;
+}
+
 PodFacts facts_of(Pass& pass, const PodView& pod) {
   const State& state = pass.state;
   PodFacts facts;
@@ -37,6 +51,7 @@ PodFacts facts_of(Pass& pass, const PodView& pod) {
   if (other != state.others.end() && other->second.precedes(pod)) facts.holder = &other->second;
   if (state.slurm.known && !facts.slurm_name.empty() && !facts.holder) facts.node = state.slurm.find(facts.slurm_name);
   facts.registration = registration_of(pass, facts);
+  facts.down_since = down_since(pass, facts);
   if (state.nodes_known && !pod.node.empty()) {
     const auto it = state.nodes.find(pod.node);
     if (it != state.nodes.end()) facts.kube_node = &it->second;

@@ -38,6 +38,7 @@ struct PodFacts {
   bool drained_by_us = false;  // and not because a user cordoned the pod or its node
   bool drain_sent = false;     // not seen back yet
   std::optional<WallTime> deadline;
+  WallTime down_since{};  // healthy behind a Slurm node that is DOWN for one reason, as long as we have seen it so
 
   // Filled by the parts of the plan.
   Cause cause = Cause::kNone;

@@ -285,6 +285,27 @@ TEST(Plan, TheFinalizerComesBeforeThePods) {
   EXPECT_TRUE(std::holds_alternative<SetFinalizer>(plan.actions.at(0).what));
 }
 
+// The kubelet's clock says when a pod became ready, slurmctld's when its hook ran.
+TEST(Plan, AWorkerReturnsThoughSlurmctldsClockIsAhead) {
+  Fixture f(1);
+  f.pod(0).grace = 40s;
+  f.set(0, "DOWN", ours("pod is terminating")).reason_since = f.pod(0).ready_since + 30s;
+  f.rest();
+  Plan plan = f.plan();
+  EXPECT_THAT(states_written(plan), IsEmpty()) << "it may be this pod that ends";
+  EXPECT_EQ(plan.wake, f.now + 70s);
+  EXPECT_THAT(plan.waits, ElementsAre(HasSubstr("foo-0 is DOWN")));
+  f.now += 69s;
+  EXPECT_THAT(states_written(f.plan()), IsEmpty());
+  f.pod(0).ready = false;
+  f.plan();
+  f.pod(0).ready = true;
+  f.now += 1s;
+  EXPECT_THAT(states_written(f.plan()), IsEmpty()) << "another container: its hook may have run just now";
+  f.now += 70s;
+  EXPECT_THAT(states_written(f.plan()), ElementsAre("foo-0 RESUME "));
+}
+
 TEST(Plan, FreshAnswersAreAskedBeforeAnythingIsTakenAway) {
   const WriteSlurmNode write = *make_undrain(slurm_node("n", "IDLE+DRAIN", ours("x")));
   SlurmNodeView fresh = slurm_node("n", "IDLE+DRAIN", ours("x"));

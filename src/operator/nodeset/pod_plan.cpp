@@ -225,9 +225,17 @@ class PodPlanner final {
 
   void restore(const PodFacts& facts) {
     const std::string why = fmt::format("pod {}/{} is wanted and not cordoned", pass_.spec().ns, facts.pod->name);
-    auto write = make_resume(*facts.node, *facts.pod, pass_.now);
-    if (!write) write = make_undrain(*facts.node);
-    if (write) writes_.emplace_back(std::move(*write), why);
+    if (const auto due = resume_due(*facts.node, *facts.pod, facts.down_since)) {
+      if (pass_.now >= *due) {
+        writes_.emplace_back(make_resume(*facts.node), why);
+      } else {
+        plan().waits.push_back(fmt::format("Slurm node {} is DOWN ({}) until {}", facts.slurm_name, facts.node->reason,
+                                           print_rfc3339(*due)));
+        plan().wake_at(*due);
+      }
+    } else if (auto write = make_undrain(*facts.node)) {
+      writes_.emplace_back(*std::move(write), why);
+    }
   }
 
   // One that was sent is not sent again before Slurm has been looked at since.

@@ -21,7 +21,7 @@ using namespace std::string_view_literals;
 constexpr std::string_view kBefore = "; before: ";
 // What the preStop hook says (builders/scripts.hpp).
 constexpr std::string_view kHookReason = "pod is terminating";
-// A pod whose hook has run is not ready for so long.
+// A pod whose hook has run is not ready for so long, when its containers have ended.
 constexpr Duration kHookSettles = std::chrono::seconds(30);
 
 constexpr std::array kBaseWords = {
@@ -125,12 +125,13 @@ std::optional<WriteSlurmNode> make_undrain(const SlurmNodeView& node) {
   return state_write(node, "UNDRAIN", std::string(kept_reason(node)));
 }
 
-std::optional<WriteSlurmNode> make_resume(const SlurmNodeView& node, const PodView& pod, WallTime now) {
+std::optional<WallTime> resume_due(const SlurmNodeView& node, const PodView& pod, WallTime seen) {
   if (!is_down_by_us(node) || node.states.has(NodeFlag::kNotResponding) || !pod.healthy()) return std::nullopt;
-  const bool after_hook = pod.ready_since > node.reason_since;
-  const bool after_drain =
-      !node.reason.ends_with(kHookReason) && now - std::max(pod.ready_since, node.reason_since) >= kHookSettles;
-  if (!after_hook && !after_drain) return std::nullopt;
+  if (pod.ready_since > node.reason_since) return seen;
+  return seen + kHookSettles + (node.reason.ends_with(kHookReason) ? pod.grace : Duration{});
+}
+
+WriteSlurmNode make_resume(const SlurmNodeView& node) {
   return state_write(node, "RESUME", "");
 }
 

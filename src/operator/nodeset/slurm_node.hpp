@@ -40,10 +40,12 @@ std::optional<WriteSlurmNode> make_drain(const SlurmNodeView& node, std::string_
 // Takes our drain back and restores the reason it was put before. nullopt: not drained by us, or down
 // by us as well, which is make_resume()'s matter.
 std::optional<WriteSlurmNode> make_undrain(const SlurmNodeView& node);
-// Back into service after the preStop hook of an earlier container marked it DOWN: only with our mark, and only when
-// the pod became ready after that, or, when a drain of ours has meanwhile taken the place of the hook's reason and
-// time, when it has been ready for a while since.
-std::optional<WriteSlurmNode> make_resume(const SlurmNodeView& node, const PodView& pod, WallTime now);
+// From when on the node may go back into service, which the preStop hook of an earlier container put DOWN; nullopt: not
+// by us. At once when the pod became ready after that. Clocks differ, and a drain of ours may have taken the place of
+// the hook's reason and time: so also when the pod has been healthy for longer than one whose hook has run, counted
+// from `seen`, since when our own clock has known both.
+std::optional<WallTime> resume_due(const SlurmNodeView& node, const PodView& pod, WallTime seen);
+WriteSlurmNode make_resume(const SlurmNodeView& node);
 
 // One pod condition a state, base first, message the node's reason. `since` is not set.
 std::vector<PodCondition> conditions_of(const SlurmNodeView& node);

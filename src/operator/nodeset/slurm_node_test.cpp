@@ -102,21 +102,23 @@ TEST(SlurmNode, ResumeOnlyWhatOurOwnHookPutDown) {
   PodView& pod = f.pod(0);
   SlurmNodeView node = slurm_node("n", "DOWN+DRAIN", ours("pod is terminating"));
   node.reason_since = pod.ready_since - 10s;
-  EXPECT_EQ(make_resume(node, pod, f.now)->state, "RESUME");
-  node.reason_since = pod.ready_since + 10s;
-  EXPECT_FALSE(make_resume(node, pod, f.now)) << "it is this pod that ends";
+  EXPECT_EQ(resume_due(node, pod, f.now), f.now);
+  EXPECT_EQ(make_resume(node).state, "RESUME");
+  // By the clocks it is this pod that ends; but not when it goes on for longer than it could.
+  node.reason_since = pod.ready_since + 30s;
+  pod.grace = 2min;
+  EXPECT_EQ(resume_due(node, pod, f.now), f.now + 150s);
   node.reason_since = pod.ready_since - 10s;
   node.reason = ours("x; before: bad disk");
-  EXPECT_FALSE(make_resume(node, pod, f.now));
+  EXPECT_FALSE(resume_due(node, pod, f.now));
   node.reason = "bad disk";
-  EXPECT_FALSE(make_resume(node, pod, f.now));
+  EXPECT_FALSE(resume_due(node, pod, f.now));
   // Drained and wanted again before it came back: the drain has hidden when the hook ran.
   node = slurm_node("n", "DOWN+DRAIN", ours("pod slurm/foo-0 waits to be updated"));
   node.reason_since = pod.ready_since + 10s;
-  EXPECT_FALSE(make_resume(node, pod, node.reason_since + 20s));
-  EXPECT_EQ(make_resume(node, pod, node.reason_since + 30s)->state, "RESUME");
+  EXPECT_EQ(resume_due(node, pod, f.now), f.now + 30s);
   node = slurm_node("n", "DOWN+NOT_RESPONDING", ours("x"));
-  EXPECT_FALSE(make_resume(node, pod, f.now));
+  EXPECT_FALSE(resume_due(node, pod, f.now));
 }
 
 std::vector<std::string> types(const SlurmNodeView& node) {

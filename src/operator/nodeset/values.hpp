@@ -91,6 +91,7 @@ struct PodView {
   std::string hostname;  // spec.hostname
   bool host_network = false;
   std::string node;                           // spec.nodeName; empty: not bound
+  Duration grace = std::chrono::seconds(30);  // terminationGracePeriodSeconds
   std::string target_node;                    // the single node its required affinity names (DaemonSet mode)
   std::map<std::string, std::string> claims;  // claim template: claim, of the pod's volumes
 
@@ -244,7 +245,13 @@ struct Memory {
   std::map<std::string, WallTime> drained;                           // Slurm nodes
   std::map<std::string, std::pair<std::string, WallTime>> topology;  // of Slurm nodes
   std::map<Uid, WallTime> absent_since;                              // pods whose Slurm node is missing
-  std::map<std::string, Backoff> failed;                             // by slot: pods that ended and were replaced
+  // Healthy pods whose Slurm node is DOWN. `since` is by our own clock; slurmctld's tells one reason from the next.
+  struct Down {
+    std::string reason;
+    WallTime reason_since{}, since{};
+  };
+  std::map<Uid, Down> down;
+  std::map<std::string, Backoff> failed;  // by slot: pods that ended and were replaced
 };
 
 }  // namespace bascule::op::nodeset

@@ -90,6 +90,11 @@ void read_worker(const json::Value& pod, WorkerPod& worker) {
   view.hostname = json::string_at(pod, {"spec", "hostname"});
   view.host_network = json::bool_at(pod, {"spec", "hostNetwork"});
   view.node = json::string_at(pod, {"spec", "nodeName"});
+  // Nothing bounds it, and a time has an end.
+  constexpr std::int64_t kLongest = 365 * 24 * 3600;
+  if (const auto grace = json::int_at(pod, {"spec", "terminationGracePeriodSeconds"})) {
+    view.grace = std::chrono::seconds(std::clamp<std::int64_t>(*grace, 0, kLongest));
+  }
   view.target_node = target_node(pod);
   view.phase = phase_of(json::string_at(pod, {"status", "phase"}));
   read_conditions(pod, view);
