@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/time.hpp"
+#include "operator/nodeset/records.hpp"
 #include "operator/nodeset/sim_operator.hpp"
 
 namespace bascule::op::nodeset {
@@ -115,6 +116,7 @@ void disturb_slurm(World& world, const Storm& storm) {
   if (!world.slurm_up) return;
   if (storm.lose_state && world.chance(0.1)) {
     world.slurm_nodes.clear();
+    world.given_up.clear();
     world.jobs.clear();
     for (auto& [name, pod] : world.pods) {
       pod.registered = false;
@@ -209,6 +211,14 @@ void check_rest(const World& world, const Operator& op) {
     ASSERT_NE(node, world.slurm_nodes.end()) << name << "\n" << said(world, op);
     if (is_drained_by_us(node->second)) EXPECT_TRUE(pod.view.cordoned()) << name << "\n" << said(world, op);
     EXPECT_FALSE(pod.view.slurm_conditions.empty()) << name << "\n" << said(world, op);
+    const auto lost = world.given_up.find(node->first);
+    const bool by_slurm =
+        node->second.reason == "Not responding" || node->second.reason == "Node unexpectedly rebooted";
+    if (lost == world.given_up.end() || !by_slurm) continue;
+    const auto record = parse_record(lost->second);
+    EXPECT_TRUE(!record || (record->pod == name && record->node == pod.view.node))
+        << name << ": Slurm gave up " << record->node << ", not " << pod.view.node << "\n"
+        << said(world, op);
   }
   if (world.spec.update == UpdateType::kRollingUpdate) EXPECT_EQ(updated, wanted) << said(world, op);
   EXPECT_EQ(world.status.replicas, static_cast<std::int32_t>(wanted));

@@ -306,6 +306,71 @@ TEST(Plan, AWorkerReturnsThoughSlurmctldsClockIsAhead) {
   EXPECT_THAT(states_written(f.plan()), ElementsAre("foo-0 RESUME "));
 }
 
+// With ReturnToService=0, Slurm's default, a node that Slurm itself put DOWN stays so when its pod runs elsewhere.
+struct LostHost : testing::Test {
+  Fixture f{1};
+  SlurmNodeView& lose(std::string_view states, std::string reason, const std::string& node = "k7") {
+    SlurmNodeView& lost = f.set(0, states, std::move(reason));
+    lost.reason_since = f.pod(0).ready_since - 10min;
+    lost.comment = print_record({"slurm", "foo-0", node, "foo", "u"});
+    f.rest();
+    return lost;
+  }
+};
+
+TEST_F(LostHost, ItsNodeReturnsWhenThePodRunsElsewhere) {
+  for (const char* reason : {"Not responding", "Node unexpectedly rebooted"}) {
+    lose("DOWN", reason);
+    const Plan plan = f.plan();
+    EXPECT_THAT(states_written(plan), ElementsAre("foo-0 RESUME "));
+    EXPECT_EQ(all_of<WriteSlurmNode>(plan).size(), 1U) << "the record of the lost host stays until the node is back";
+  }
+  SlurmNodeView& back = f.node(0);
+  back.states = slurm_node("", "IDLE").states;
+  back.reason.clear();
+  const auto writes = all_of<WriteSlurmNode>(f.plan());
+  ASSERT_EQ(writes.size(), 1U);
+  EXPECT_EQ(writes[0].comment, print_record(record_of(f.state.spec, f.pod(0))));
+}
+
+TEST_F(LostHost, ItsNodeReturnsAlsoWhenClocksDiffer) {
+  lose("DOWN", "Node unexpectedly rebooted").reason_since = f.pod(0).ready_since + 1h;
+  f.rest();
+  EXPECT_THAT(states_written(f.plan()), IsEmpty());
+  f.now += 30s;
+  EXPECT_THAT(states_written(f.plan()), ElementsAre("foo-0 RESUME "));
+}
+
+TEST_F(LostHost, ADrainOfOursMeanwhileChangesNothing) {
+  SlurmNodeView& lost = lose("DOWN+DRAIN", ours("x; before: Not responding"));
+  EXPECT_THAT(states_written(f.plan()), ElementsAre("foo-0 UNDRAIN Not responding"));
+  EXPECT_EQ(all_of<WriteSlurmNode>(f.plan()).size(), 1U) << "no comment";
+  lost.states = slurm_node("", "DOWN").states;
+  lost.reason = "Not responding";
+  EXPECT_THAT(states_written(f.plan()), ElementsAre("foo-0 RESUME "));
+}
+
+TEST_F(LostHost, WhatIsNotSurelyOfTheLostHostStaysAndIsSaid) {
+  lose("DOWN", "Not responding", "k0");
+  EXPECT_THAT(states_written(f.plan()), IsEmpty()) << "this very host was silent";
+  EXPECT_THAT(f.plan().waits, ElementsAre(HasSubstr("scontrol update nodename=foo-0 state=resume")));
+  EXPECT_FALSE(f.plan().wake);
+  lose("DOWN", "Not responding").comment = "of an administrator's";
+  EXPECT_THAT(states_written(f.plan()), IsEmpty());
+  lose("DOWN+NOT_RESPONDING", "Not responding");
+  EXPECT_THAT(states_written(f.plan()), IsEmpty()) << "slurmd has not registered";
+  lose("DOWN+DRAIN", "Not responding");
+  EXPECT_THAT(states_written(f.plan()), IsEmpty()) << "somebody has drained it";
+  for (const char* reason : {"bad disk", "Not responding, bad disk", ""}) {
+    lose("DOWN", reason);
+    EXPECT_THAT(states_written(f.plan()), IsEmpty()) << reason;
+    EXPECT_THAT(f.plan().waits, IsEmpty()) << reason;
+  }
+  lose("DOWN", "Not responding");
+  f.pod(0).cordon = "true";
+  EXPECT_THAT(states_written(f.plan()), IsEmpty());
+}
+
 TEST(Plan, FreshAnswersAreAskedBeforeAnythingIsTakenAway) {
   const WriteSlurmNode write = *make_undrain(slurm_node("n", "IDLE+DRAIN", ours("x")));
   SlurmNodeView fresh = slurm_node("n", "IDLE+DRAIN", ours("x"));

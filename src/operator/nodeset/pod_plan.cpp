@@ -11,6 +11,7 @@
 #include "operator/nodeset/claims.hpp"
 #include "operator/nodeset/identity.hpp"
 #include "operator/nodeset/pod_status.hpp"
+#include "operator/nodeset/records.hpp"
 #include "operator/nodeset/slurm_node.hpp"
 
 namespace bascule::op::nodeset {
@@ -219,23 +220,39 @@ class PodPlanner final {
       return;
     }
     uncordon(facts);
-    if (silent || !facts.pod->healthy()) return;
-    restore(facts);
+    if (!facts.pod->healthy()) return;
+    const auto due = resume_due(node, *facts.pod, facts.down_since, is_of_another(pass_.spec(), *facts.pod, node));
+    if (due) {
+      resume(facts, *due);
+    } else if (!silent) {
+      if (auto write = make_undrain(node)) writes_.emplace_back(*std::move(write), wanted(facts));
+    }
+    if (!due && is_given_up(node) && !is_drain(node)) say_given_up(node);
   }
 
-  void restore(const PodFacts& facts) {
-    const std::string why = fmt::format("pod {}/{} is wanted and not cordoned", pass_.spec().ns, facts.pod->name);
-    if (const auto due = resume_due(*facts.node, *facts.pod, facts.down_since)) {
-      if (pass_.now >= *due) {
-        writes_.emplace_back(make_resume(*facts.node), why);
-      } else {
-        plan().waits.push_back(fmt::format("Slurm node {} is DOWN ({}) until {}", facts.slurm_name, facts.node->reason,
-                                           print_rfc3339(*due)));
-        plan().wake_at(*due);
-      }
-    } else if (auto write = make_undrain(*facts.node)) {
-      writes_.emplace_back(*std::move(write), why);
+  std::string wanted(const PodFacts& facts) const {
+    return fmt::format("pod {}/{} is wanted and not cordoned", pass_.spec().ns, facts.pod->name);
+  }
+
+  void resume(const PodFacts& facts, WallTime due) {
+    const SlurmNodeView& node = *facts.node;
+    plan().waits.push_back(fmt::format("Slurm node {} is DOWN ({}) and is resumed", node.name, node.reason));
+    if (pass_.now >= due) {
+      writes_.emplace_back(make_resume(node), wanted(facts));
+    } else {
+      plan().wake_at(due);
     }
+  }
+
+  // The host that slurmctld gave up is the one that the pod is on, as far as is known.
+  void say_given_up(const SlurmNodeView& node) {
+    const bool silent = node.states.has(slurm::NodeFlag::kNotResponding);
+    plan().waits.push_back(
+        silent
+            ? fmt::format("Slurm node {} is DOWN ({}) until its slurmd answers", node.name, node.reason)
+            : fmt::format("Slurm node {} is DOWN ({}), and its host is still the same, as far as is known: look at it, "
+                          "then scontrol update nodename={} state=resume",
+                          node.name, node.reason, node.name));
   }
 
   // One that was sent is not sent again before Slurm has been looked at since.

@@ -86,7 +86,9 @@ void reflect(Pass& pass, const PodFacts& facts, PatchPod& patch) {
   for (auto& [key, value] : identity_labels(pass.spec(), *facts.pod)) patch.labels[key] = std::move(value);
   show_slurm(pass, facts, patch);
   if (facts.registration != Registration::kRegistered) return;
-  if (facts.pod->healthy()) {
+  // Whose host slurmctld gave up has to be known until the node is back.
+  const bool lost = is_given_up(*facts.node) && is_of_another(pass.spec(), *facts.pod, *facts.node);
+  if (facts.pod->healthy() && !lost) {
     std::string comment = print_record(record_of(pass.spec(), *facts.pod));
     if (facts.node->comment != comment) {
       WriteSlurmNode write;

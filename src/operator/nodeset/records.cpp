@@ -100,6 +100,12 @@ std::optional<PodRecord> own_record(const Spec& spec, const SlurmNodeView& node)
   return own ? record : std::nullopt;
 }
 
+bool is_of_another(const Spec& spec, const PodView& pod, const SlurmNodeView& node) {
+  const auto record = parse_record(node.comment);
+  if (!record || record->pod.empty() || record->node.empty() || pod.node.empty()) return false;
+  return record->ns != spec.ns || record->pod != pod.name || record->node != pod.node;
+}
+
 bool is_defunct(const Spec& spec, const SlurmNodeView& node) {
   return !node.name.empty() && node.states.base == slurm::NodeState::kDown &&
          node.states.has(slurm::NodeFlag::kNotResponding) && own_record(spec, node).has_value();

@@ -20,6 +20,8 @@ std::optional<PodRecord> parse_record(std::string_view comment);
 
 // The record of this very NodeSet in a node's comment.
 std::optional<PodRecord> own_record(const Spec& spec, const SlurmNodeView& node);
+// The record in a node's comment is of another pod, or of this one on another Kubernetes node.
+bool is_of_another(const Spec& spec, const PodView& pod, const SlurmNodeView& node);
 // slurmctld has given the node up, and it was this NodeSet's.
 bool is_defunct(const Spec& spec, const SlurmNodeView& node);
 

@@ -82,6 +82,7 @@ class World final {
   std::optional<ReservationView> reservation;
   std::vector<Job> jobs;
   std::map<std::string, WallTime> silent_since;  // Slurm nodes without slurmd
+  std::map<std::string, std::string> given_up;   // Slurm nodes that Slurm itself put DOWN: their comment then
   std::vector<std::string> violations;
   int killed_by_users = 0, finished = 0, uids = 0;
 
@@ -253,12 +254,21 @@ class World final {
       node.features = node.active_features = {spec.name};
     }
     flag(node, NodeFlag::kNotResponding, false);
-    const bool was_silent = node.reason == "Not responding";
-    if (node.states.base == NodeState::kDown && (return_to_service || was_silent)) {
+    if (node.states.base == NodeState::kDown && return_to_service) {
       node.states.base = NodeState::kIdle;
       if (!is_drain(node)) node.reason.clear();
     }
+    // As one that was booted after the last word of the slurmd before it.
+    if (!is_new && !return_to_service && chance(0.2)) give_up(node, "Node unexpectedly rebooted");
     pod.registered = true;
+  }
+
+  void give_up(SlurmNodeView& node, const char* why) {
+    given_up.try_emplace(node.name, node.comment);
+    node.states.base = NodeState::kDown;
+    if (!node.reason.empty() && node.reason != "Not responding") return;
+    node.reason = why;
+    node.reason_since = now;
   }
 
   void run_reservation() {
@@ -278,7 +288,10 @@ class World final {
       const bool runs = std::ranges::any_of(jobs, [&](const Job& j) { return j.node == name && !j.completing; });
       const bool completes = std::ranges::any_of(jobs, [&](const Job& j) { return j.node == name && j.completing; });
       flag(node, NodeFlag::kCompleting, completes);
-      if (node.states.base != NodeState::kDown) node.states.base = runs ? NodeState::kAllocated : NodeState::kIdle;
+      if (node.states.base != NodeState::kDown) {
+        given_up.erase(name);
+        node.states.base = runs ? NodeState::kAllocated : NodeState::kIdle;
+      }
       if (pod_of(name) != nullptr) {
         silent_since.erase(name);
         continue;
@@ -286,12 +299,7 @@ class World final {
       const WallTime since = silent_since.try_emplace(name, now).first->second;
       if (now - since < 60s) continue;
       flag(node, NodeFlag::kNotResponding, true);
-      if (node.states.base == NodeState::kDown) continue;
-      node.states.base = NodeState::kDown;
-      if (node.reason.empty()) {
-        node.reason = "Not responding";
-        node.reason_since = now;
-      }
+      if (node.states.base != NodeState::kDown) give_up(node, "Not responding");
     }
   }
 

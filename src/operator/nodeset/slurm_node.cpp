@@ -21,6 +21,9 @@ using namespace std::string_view_literals;
 constexpr std::string_view kBefore = "; before: ";
 // What the preStop hook says (builders/scripts.hpp).
 constexpr std::string_view kHookReason = "pod is terminating";
+// slurmctld's own words (node_mgr.c, ping_nodes.c). It takes such a node back by itself only as ReturnToService says,
+// and by default not at all.
+constexpr std::array kGivenUp = {"Not responding"sv, "Node unexpectedly rebooted"sv};
 // A pod whose hook has run is not ready for so long, when its containers have ended.
 constexpr Duration kHookSettles = std::chrono::seconds(30);
 
@@ -88,6 +91,10 @@ bool is_down_unresponsive(const SlurmNodeView& node) noexcept {
   return node.states.base == NodeState::kDown && node.reason.find("Not responding") != std::string::npos;
 }
 
+bool is_given_up(const SlurmNodeView& node) noexcept {
+  return node.states.base == NodeState::kDown && std::ranges::find(kGivenUp, kept_reason(node)) != kGivenUp.end();
+}
+
 bool is_reason_ours(const SlurmNodeView& node) noexcept {
   return node.reason.empty() || has_our_mark(node);
 }
@@ -125,8 +132,10 @@ std::optional<WriteSlurmNode> make_undrain(const SlurmNodeView& node) {
   return state_write(node, "UNDRAIN", std::string(kept_reason(node)));
 }
 
-std::optional<WallTime> resume_due(const SlurmNodeView& node, const PodView& pod, WallTime seen) {
-  if (!is_down_by_us(node) || node.states.has(NodeFlag::kNotResponding) || !pod.healthy()) return std::nullopt;
+std::optional<WallTime> resume_due(const SlurmNodeView& node, const PodView& pod, WallTime seen, bool elsewhere) {
+  const bool lost = elsewhere && is_given_up(node) && !is_drain(node);
+  if (!is_down_by_us(node) && !lost) return std::nullopt;
+  if (node.states.has(NodeFlag::kNotResponding) || !pod.healthy()) return std::nullopt;
   if (pod.ready_since > node.reason_since) return seen;
   return seen + kHookSettles + (node.reason.ends_with(kHookReason) ? pod.grace : Duration{});
 }

@@ -23,6 +23,9 @@ bool is_drained(const SlurmNodeView& node) noexcept;
 bool is_busy(const SlurmNodeView& node) noexcept;  // by its states or by the job table
 // DOWN because slurmd does not answer, by its reason.
 bool is_down_unresponsive(const SlurmNodeView& node) noexcept;
+// DOWN by slurmctld itself: slurmd fell silent, or came back from a host that was booted meanwhile. Also with a drain
+// of ours in front.
+bool is_given_up(const SlurmNodeView& node) noexcept;
 // Our prefix, or no reason at all.
 bool is_reason_ours(const SlurmNodeView& node) noexcept;
 // Our prefix.
@@ -40,11 +43,12 @@ std::optional<WriteSlurmNode> make_drain(const SlurmNodeView& node, std::string_
 // Takes our drain back and restores the reason it was put before. nullopt: not drained by us, or down
 // by us as well, which is make_resume()'s matter.
 std::optional<WriteSlurmNode> make_undrain(const SlurmNodeView& node);
-// From when on the node may go back into service, which the preStop hook of an earlier container put DOWN; nullopt: not
-// by us. At once when the pod became ready after that. Clocks differ, and a drain of ours may have taken the place of
-// the hook's reason and time: so also when the pod has been healthy for longer than one whose hook has run, counted
-// from `seen`, since when our own clock has known both.
-std::optional<WallTime> resume_due(const SlurmNodeView& node, const PodView& pod, WallTime seen);
+// From when on the node may go back into service, which the preStop hook of an earlier container put DOWN, or slurmctld
+// itself when another host had it (`elsewhere`: the pod is not where it was then); nullopt: it is not ours to say. At
+// once when the pod became ready after that. Clocks differ, and a drain of ours may have taken the place of the hook's
+// reason and time: so also when the pod has been healthy for longer than one whose hook has run, counted from `seen`,
+// since when our own clock has known both.
+std::optional<WallTime> resume_due(const SlurmNodeView& node, const PodView& pod, WallTime seen, bool elsewhere);
 WriteSlurmNode make_resume(const SlurmNodeView& node);
 
 // One pod condition a state, base first, message the node's reason. `since` is not set.

@@ -102,6 +102,9 @@ TEST(SlurmNode, ResumeOnlyWhatOurOwnHookPutDown) {
   PodView& pod = f.pod(0);
   SlurmNodeView node = slurm_node("n", "DOWN+DRAIN", ours("pod is terminating"));
   node.reason_since = pod.ready_since - 10s;
+  const auto resume_due = [](const SlurmNodeView& of, const PodView& by, WallTime seen) {
+    return nodeset::resume_due(of, by, seen, false);
+  };
   EXPECT_EQ(resume_due(node, pod, f.now), f.now);
   EXPECT_EQ(make_resume(node).state, "RESUME");
   // By the clocks it is this pod that ends; but not when it goes on for longer than it could.
