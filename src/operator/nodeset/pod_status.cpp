@@ -49,16 +49,23 @@ void show_slurm(Pass& pass, const PodFacts& facts, PatchPod& patch) {
   set(patch.annotations, names::kPodDeadline, pod.deadline, deadline);
 }
 
+// The pod's annotation is what slurmd starts with; but Slurm takes nothing from a slurmd whose node it knows already,
+// as when a pod has moved. Slurm itself may spell it otherwise: what was told of a pod once is not told again.
 void tell_topology(Pass& pass, const PodFacts& facts, PatchPod& patch) {
   const std::string wanted = facts.kube_node->topology.value_or("");
-  if (facts.pod->topology.value_or("") == wanted) return;
+  const bool annotated = facts.pod->topology.value_or("") == wanted;
+  // Without an annotation nobody but Slurm's own configuration says anything.
+  if (annotated && wanted.empty()) return;
   const auto sent = pass.memory.topology.find(facts.slurm_name);
+  if (sent != pass.memory.topology.end() && sent->second.first == wanted &&
+      pass.state.slurm.as_of > sent->second.second) {
+    pass.memory.topology_told[facts.pod->uid] = wanted;
+  }
+  const auto told = pass.memory.topology_told.find(facts.pod->uid);
   const bool done =
-      facts.node->topology == wanted || (sent != pass.memory.topology.end() && sent->second.first == wanted &&
-                                         pass.state.slurm.as_of > sent->second.second);
-  // The pod's annotation is what slurmd starts with, and says what Slurm was told: Slurm itself may spell it otherwise.
+      facts.node->topology == wanted || (told != pass.memory.topology_told.end() && told->second == wanted);
   if (done) {
-    patch.annotations[std::string(names::kTopologySpec)] = wanted;
+    if (!annotated) patch.annotations[std::string(names::kTopologySpec)] = wanted;
     return;
   }
   WriteSlurmNode write;

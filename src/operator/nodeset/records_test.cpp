@@ -159,5 +159,39 @@ TEST(Records, TopologyAndFeaturesOfTheNodeReachSlurm) {
   EXPECT_TRUE(f.plan().at_rest()) << text_of(f.plan());
 }
 
+// The binding wrote the new node's topology into the pod, and slurmd starts with it; Slurm keeps what it knows of a
+// node.
+TEST(Records, APodThatMovedTellsSlurmItsTopologyOnce) {
+  Fixture f(1);
+  f.state.nodes["k0"].topology = f.pod(0).topology = "topo:s2";
+  f.node(0).topology = "topo:s1";
+  f.node(0).comment = print_record({"slurm", "foo-0", "k7", "foo", "u"});
+  const auto told = [&] {
+    std::vector<std::string> all;
+    const Plan plan = f.plan();
+    for (const Action& action : plan.actions) {
+      const auto* write = std::get_if<WriteSlurmNode>(&action.what);
+      if (write != nullptr && write->topology) all.push_back(*write->topology);
+      remember(f.memory, action, f.now);
+    }
+    return all;
+  };
+  EXPECT_THAT(told(), ElementsAre("topo:s2"));
+  f.node(0).topology = "as Slurm spells it";
+  f.node(0).comment = print_record(record_of(f.state.spec, f.pod(0)));
+  for (int i = 0; i < 40; ++i) {
+    f.now = f.state.slurm.as_of = f.now + 30s;
+    EXPECT_THAT(told(), IsEmpty());
+  }
+  f.pod(0).uid = Uid("another");
+  EXPECT_THAT(told(), ElementsAre("topo:s2"));
+}
+
+TEST(Records, ANodeThatNamesNoTopologyLeavesSlurms) {
+  Fixture f(1);
+  f.node(0).topology = "topo:s1";
+  EXPECT_TRUE(f.plan().at_rest()) << text_of(f.plan());
+}
+
 }  // namespace
 }  // namespace bascule::op::nodeset

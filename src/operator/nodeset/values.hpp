@@ -244,6 +244,7 @@ struct Memory {
   std::map<std::string, WallTime> created;                           // pods, by name
   std::map<std::string, WallTime> drained;                           // Slurm nodes
   std::map<std::string, std::pair<std::string, WallTime>> topology;  // of Slurm nodes
+  std::map<Uid, std::string> topology_told;                          // of whose pods Slurm knows it
   std::map<Uid, WallTime> absent_since;                              // pods whose Slurm node is missing
   // Healthy pods whose Slurm node is DOWN. `since` is by our own clock; slurmctld's tells one reason from the next.
   struct Down {
