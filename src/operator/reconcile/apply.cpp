@@ -1,10 +1,12 @@
 #include "operator/reconcile/apply.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <vector>
 
 #include "kube/covers.hpp"
+#include "operator/api/names.hpp"
 #include "operator/config/hash.hpp"
 
 namespace bascule::op::reconcile {
@@ -47,12 +49,17 @@ std::string_view stamp_of(const json::Value& object) {
   return json::string_at(object, {"metadata", "annotations", kStamp});
 }
 
-const json::Value* controller_of(const json::Value& object) {
+const json::Array& owners_of(const json::Value& object) {
+  static const json::Array kNone;
   const json::Array* owners = json::array_at(object, {"metadata", "ownerReferences"});
-  if (!owners) return nullptr;
+  return owners ? *owners : kNone;
+}
+
+const json::Value* controller_of(const json::Value& object) {
+  const json::Array& owners = owners_of(object);
   const auto found =
-      std::ranges::find_if(*owners, [](const json::Value& owner) { return json::bool_at(owner, {"controller"}); });
-  return found == owners->end() ? nullptr : &*found;
+      std::ranges::find_if(owners, [](const json::Value& owner) { return json::bool_at(owner, {"controller"}); });
+  return found == owners.end() ? nullptr : &*found;
 }
 
 bool differs(const json::Value& wanted, const json::Value& live, json::Path path) {
@@ -71,6 +78,18 @@ bool cannot_be_changed(const json::Value& wanted, const json::Value& live) {
     return differs(wanted, live, {"data"}) || !json::bool_at(wanted, {"immutable"});
   }
   return false;
+}
+
+// Of an object that nobody controls, as the garbage collector leaves it when its owner was deleted without it: made by
+// us, or by slurm-operator for the same daemon of the same custom resource.
+bool is_ours_by_mark(const json::Value& wanted, const json::Value& live) {
+  if (controller_of(live) || owners_of(wanted).empty()) return false;
+  if (!controller_of(wanted) && !owners_of(live).empty()) return false;
+  if (!stamp_of(live).empty()) return true;
+  return std::ranges::all_of(std::array{names::kAppName, names::kAppInstance}, [&](std::string_view label) {
+    const std::string_view mine = json::string_at(wanted, {"metadata", "labels", label});
+    return !mine.empty() && mine == json::string_at(live, {"metadata", "labels", label});
+  });
 }
 
 // slurm-operator gives a Token's Secret to the Secret with the signing key.
@@ -150,21 +169,31 @@ bool is_ours(const json::Value& wanted, const json::Value& live) {
     return controller && json::string_at(*controller, {"uid"}) == json::string_at(*mine, {"uid"});
   }
   if (controller) return false;
-  const json::Array* mine = json::array_at(wanted, {"metadata", "ownerReferences"});
-  const json::Array* theirs = json::array_at(live, {"metadata", "ownerReferences"});
-  if (!mine || mine->empty() || !theirs) return false;
-  const json::Value& pattern = mine->front();
-  return std::ranges::any_of(*theirs, [&](const json::Value& owner) {
+  if (owners_of(wanted).empty()) return false;
+  const json::Value& pattern = owners_of(wanted).front();
+  return std::ranges::any_of(owners_of(live), [&](const json::Value& owner) {
     return json::string_at(owner, {"kind"}) == json::string_at(pattern, {"kind"}) &&
            json::string_at(owner, {"apiVersion"}) == json::string_at(pattern, {"apiVersion"});
   });
+}
+
+void adopt_owners(const json::Value& wanted, json::Value& live) {
+  json::Array owners;
+  for (const json::Value& owner : owners_of(live)) {
+    if (!json::bool_at(owner, {"controller"})) owners.push_back(owner);
+  }
+  const json::Array& ours = owners_of(wanted);
+  owners.insert(owners.end(), ours.begin(), ours.end());
+  json::at_or_create(live, {"metadata", "ownerReferences"}) = std::move(owners);
 }
 
 Verdict judge(const json::Value& wanted, const json::Value* live, const Applied& last) {
   if (!live) return Verdict::kCreate;
   if (!json::string_at(*live, {"metadata", "deletionTimestamp"}).empty()) return Verdict::kGoing;
   if (is_token_of_slurm_operator(wanted, *live)) return Verdict::kRecreate;
-  if (!is_ours(wanted, *live)) return Verdict::kForeign;
+  if (!is_ours(wanted, *live)) {
+    return is_ours_by_mark(wanted, *live) ? Verdict::kAdopt : Verdict::kForeign;
+  }
   if (cannot_be_changed(wanted, *live)) return Verdict::kRecreate;
   const std::string_view stamp = stamp_of(wanted);
   const bool known = last.stamp == stamp;

@@ -23,6 +23,7 @@ enum class Verdict : std::uint8_t {
   kKeep,
   kCreate,
   kApply,
+  kAdopt,     // ours, but nobody controls it: adopt_owners() first, then judge again
   kForeign,   // there is one of that name that is not ours: left alone
   kGoing,     // it is being deleted: wait
   kRecreate,  // differs where it cannot be changed: delete it, without its pods, and make it anew
@@ -45,6 +46,8 @@ Verdict judge(const json::Value& wanted, const json::Value* live, const Applied&
 // `live` belongs to whom `wanted` will belong to: the same controller; where `wanted` has owners but no controller, at
 // least one owner of the same kind.
 bool is_ours(const json::Value& wanted, const json::Value& live);
+// The owners of `wanted` take the place of another controller.
+void adopt_owners(const json::Value& wanted, json::Value& live);
 // An object that slurm-operator made is written by updates of its manager, whose fields no application of ours would
 // ever take away. Its managedFields with those fields in our hands; nullopt: there are none.
 // `live` is whole, managedFields included.

@@ -91,10 +91,37 @@ TEST(Judge, NeverTakesOverAndNeverTouchesWhatGoes) {
   live.at("metadata").get_object()["ownerReferences"] =
       yaml("[{kind: Controller, name: other, uid: u2, controller: true}]");
   EXPECT_EQ(judge(wanted, &live, {}), Verdict::kForeign);
-  live.at("metadata").get_object().erase("ownerReferences");
-  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kForeign);
   live.at("metadata").get_object()["deletionTimestamp"] = "2026-11-28T00:00:00Z";
   EXPECT_EQ(judge(wanted, &live, {}), Verdict::kGoing);
+}
+
+// A Controller that was deleted without its children, to be made anew.
+TEST(Judge, AChildOfOursWithoutAnOwnerIsAdopted) {
+  json::Value plain = yaml(kWanted);
+  json::at_or_create(plain, {"metadata", "labels"}) =
+      yaml("{app.kubernetes.io/name: slurmctld, app.kubernetes.io/instance: x}");
+  const json::Value wanted = stamped(plain);
+  json::Value live = live_of(wanted);
+  json::Object& meta = live.at("metadata").get_object();
+  meta.erase("ownerReferences");
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kAdopt);
+  meta.erase("annotations");
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kAdopt) << "of slurm-operator, which stamps nothing";
+  meta["labels"].get_object()["app.kubernetes.io/instance"] = "another";
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kForeign);
+  meta.erase("labels");
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kForeign);
+  EXPECT_EQ(judge(stamped(yaml(kWanted)), &live, {}), Verdict::kForeign) << "no labels are no proof";
+  meta["annotations"] = json::Object{{kStamp, "of another version"}};
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kAdopt);
+  meta["ownerReferences"] = yaml("[{kind: Controller, name: other, uid: u2, controller: true}]");
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kForeign);
+  meta["ownerReferences"] = yaml("[{kind: Team, name: t, uid: u3}]");
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kAdopt);
+  adopt_owners(wanted, live);
+  EXPECT_EQ(*json::find(live, {"metadata", "ownerReferences"}),
+            yaml("[{kind: Team, name: t, uid: u3}, {kind: Controller, name: c, uid: u1, controller: true}]"));
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kApply);
 }
 
 TEST(Judge, SharedChildrenAreOursByTheKindOfTheirOwners) {

@@ -1,5 +1,8 @@
 #include "operator/reconcile/children.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "base/log.hpp"
 #include "operator/api/resources.hpp"
 
@@ -11,6 +14,8 @@ NamespacedName key_of(const json::Value& object) {
   return {std::string(json::string_at(object, {"metadata", "namespace"})),
           std::string(json::string_at(object, {"metadata", "name"}))};
 }
+
+const std::array kCustomKinds{&kControllers, &kAccountings, &kRestApis, &kLoginSets, &kNodeSets, &kTokens};
 
 std::string memory_key(const kube::Resource& resource, const NamespacedName& key) {
   return resource.resource + "/" + key.str();
@@ -68,12 +73,19 @@ void Children::forget(const kube::Resource& resource, const NamespacedName& key)
 
 Task<Outcome> Children::apply(const kube::Resource& resource, NamespacedName key, json::Value wanted, Applied& last,
                               std::stop_token stop) {
-  const Live live = co_await look(resource, key, stop);
+  Live live = co_await look(resource, key, stop);
   if (!live.served) co_return Outcome::kNotServed;
-  const Verdict verdict = judge(wanted, live.value(), last);
+  Verdict verdict = judge(wanted, live.value(), last);
+  if (verdict == Verdict::kAdopt) {
+    live.read = co_await adopt(resource, key, wanted, *live.value(), stop);
+    live.kept = nullptr;
+    if (live.read.is_null()) co_return Outcome::kGoing;
+    verdict = judge(wanted, &live.read, {});
+  }
   switch (verdict) {
     case Verdict::kKeep:
       co_return Outcome::kAsItWas;
+    case Verdict::kAdopt:
     case Verdict::kForeign:
       co_return Outcome::kForeign;
     case Verdict::kGoing:
@@ -114,6 +126,47 @@ Task<Outcome> Children::apply(const kube::Resource& resource, NamespacedName key
   last = std::move(next);
   log::info(create ? "child created" : "child changed", {{"kind", resource.kind}, {"object", key.str()}});
   co_return create ? Outcome::kCreated : Outcome::kChanged;
+}
+
+// The API server's own word: each of the owners to be is there, and stays. What a Controller that goes would get back
+// after the garbage collector has taken it out of its hands, would go with it.
+Task<bool> Children::owners_stay(std::string ns, json::Array owners, std::stop_token stop) {
+  for (const json::Value& owner : owners) {
+    const auto kind = std::ranges::find(kCustomKinds, json::string_at(owner, {"kind"}),
+                                        [](const kube::Resource* one) { return std::string_view(one->kind); });
+    if (kind == kCustomKinds.end()) co_return false;
+    try {
+      const NamespacedName name{ns, std::string(json::string_at(owner, {"name"}))};
+      const json::Value object = co_await kube_.get(**kind, name, {}, stop);
+      if (json::string_at(object, {"metadata", "uid"}) != json::string_at(owner, {"uid"}) ||
+          json::find(object, {"metadata", "deletionTimestamp"})) {
+        co_return false;
+      }
+    } catch (const kube::NotFound&) {
+      co_return false;
+    }
+  }
+  co_return true;
+}
+
+// What the API server made of it; null: not now.
+Task<json::Value> Children::adopt(const kube::Resource& resource, NamespacedName key, json::Value wanted,
+                                  json::Value live, std::stop_token stop) {
+  const json::Array* owners = json::array_at(wanted, {"metadata", "ownerReferences"});
+  const bool stay = owners && co_await owners_stay(key.ns, *owners, stop);
+  if (!stay) co_return json::Value();
+  adopt_owners(wanted, live);
+  // Of this very version: somebody else may have taken it meanwhile.
+  json::Object meta;
+  for (const char* field : {"uid", "resourceVersion", "ownerReferences"}) {
+    meta[field] = *json::find(live, {"metadata", field});
+  }
+  may_act_();
+  json::Value made =
+      co_await kube_.patch(resource, key, kube::PatchType::kMerge, json::Object{{"metadata", std::move(meta)}}, {},
+                           {.field_manager = std::string(kFieldManager)}, stop);
+  log::info("a child without an owner is taken over", {{"kind", resource.kind}, {"object", key.str()}});
+  co_return made;
 }
 
 Task<> Children::take_over(const kube::Resource& resource, NamespacedName key, std::stop_token stop) {

@@ -8,6 +8,7 @@
 #include "net/loopback.hpp"
 #include "operator/builders/ssh_keys.hpp"
 #include "operator/reconcile/apply.hpp"
+#include "operator/reconcile/children.hpp"
 #include "operator/reconcile/test_view.hpp"
 #include "runtime/metrics.hpp"
 #include "testing/fake_api.hpp"
@@ -471,6 +472,49 @@ TEST(OperatorSim, NothingOfSomebodyElseIsTakenOver) {
   w.api.remove(kStatefulSets, {"slurm", "slurm-controller"});
   w.settle();
   EXPECT_FALSE(w.get(kConfigMaps, "slurm-config").is_null());
+}
+
+void orphan(World& w, const kube::Resource& resource, const std::string& name) {
+  w.patch(resource, name, "{metadata: {ownerReferences: null}}");
+}
+
+// kubectl delete --cascade=orphan, and made again: daemons go on, and their objects follow the new one.
+TEST(OperatorSim, ChildrenOfAControllerThatIsMadeAnewAreAdopted) {
+  World w(21);
+  w.process.start();
+  w.whole_cluster();
+  w.settle();
+  const std::string set(json::string_at(w.get(kStatefulSets, "slurm-controller"), {"metadata", "uid"}));
+  w.api.remove(kControllers, {"slurm", "slurm"});
+  orphan(w, kStatefulSets, "slurm-controller");
+  orphan(w, kServices, "slurm-controller");
+  orphan(w, kConfigMaps, "slurm-config");
+  w.settle(5s);
+  w.add(kControllers, "slurm", kController);
+  w.settle();
+  const std::string owner(json::string_at(w.get(kControllers, "slurm"), {"metadata", "uid"}));
+  EXPECT_EQ(json::string_at(w.get(kStatefulSets, "slurm-controller"), {"metadata", "uid"}), set);
+  for (const auto& [resource, name] : {std::pair{&kStatefulSets, "slurm-controller"},
+                                       {&kServices, "slurm-controller"},
+                                       {&kConfigMaps, "slurm-config"}}) {
+    EXPECT_TRUE(is_owned_by(w.get(*resource, name), owner)) << resource->kind;
+  }
+  EXPECT_EQ(w.ready(kControllers, "slurm"), "True ");
+}
+
+// The word of the API server: what the owner that goes would get back, the garbage collector would take with it.
+TEST(OperatorSim, NothingIsAdoptedForAnOwnerThatGoes) {
+  World w(22);
+  w.process.start();
+  w.whole_cluster();
+  w.settle();
+  w.patch(kControllers, "slurm", "{metadata: {finalizers: [orphan]}}");
+  w.api.remove(kControllers, {"slurm", "slurm"});
+  orphan(w, kStatefulSets, "slurm-controller");
+  orphan(w, kConfigMaps, "slurm-config");
+  w.settle();
+  EXPECT_TRUE(json::array_at(w.get(kStatefulSets, "slurm-controller"), {"metadata", "ownerReferences"}) == nullptr);
+  EXPECT_TRUE(json::array_at(w.get(kConfigMaps, "slurm-config"), {"metadata", "ownerReferences"}) == nullptr);
 }
 
 TEST(OperatorSim, AnObjectThatGoesMakesNoChildren) {
