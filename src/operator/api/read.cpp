@@ -134,27 +134,36 @@ Persistence read_persistence(const Fields& spec) {
   return persistence;
 }
 
-IntOrPercent read_max_unavailable(const Fields& fields, IntOrPercent fallback) {
+IntOrPercent read_max_unavailable(const Fields& spec) {
   constexpr std::string_view kKey = "maxUnavailable";
-  if (!fields.has(kKey)) return fallback;
+  const Fields fields = spec.at("updateStrategy").at("rollingUpdate");
+  if (!fields.has(kKey)) return NodeSet().max_unavailable;
   if (const std::optional<std::int64_t> count = fields.number_if(kKey)) {
     if (*count >= 0) return {*count, false};
     fields.fault(kKey, fmt::format("is {}; it must not be negative", *count));
   }
   const std::string text = fields.text(kKey);
-  std::int64_t percent = 0;
-  const char* end = text.data() + text.size() - (text.ends_with('%') ? 1 : 0);
-  const auto [stop, error] = std::from_chars(text.data(), end, percent);
-  if (error != std::errc{} || stop != end || !text.ends_with('%') || percent < 0 || percent > kMaxPercent) {
+  const bool percent = text.ends_with('%');
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size() - (percent ? 1 : 0);
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const std::int64_t most = percent ? kMaxPercent : std::numeric_limits<std::int32_t>::max();
+  if (error != std::errc{} || stop != end || value < 0 || value > most) {
     fields.fault(kKey, fmt::format("is \"{}\"; it must be a number as in 2, or a percentage as in \"25%\"", text));
   }
-  return {percent, true};
+  return {value, percent};
 }
 
 void read_update(const Fields& spec, NodeSet& set) {
   const Fields fields = spec.at("updateStrategy");
   set.update = choice<UpdateType>(fields, "type", kUpdates);
-  set.max_unavailable = read_max_unavailable(fields.at("rollingUpdate"), set.max_unavailable);
+  try {
+    set.max_unavailable = read_max_unavailable(spec);
+  } catch (const BadObject& error) {
+    // The CRD takes any text, and slurm-operator reads it as 1.
+    set.max_unavailable = {1, false};
+    set.max_unavailable_fault = error.what();
+  }
   const Fields scheduled = fields.at("scheduledUpdate");
   set.scheduled.start = time_at(scheduled, "startTime");
   set.scheduled.duration = duration_at(scheduled, "duration", set.scheduled.duration);
@@ -215,7 +224,7 @@ Accounting read_accounting(const json::Value& object) {
   result.pod_template = read_template(spec);
   const Fields storage = spec.at("storageConfig");
   result.storage.host = storage.text("host");
-  result.storage.port = storage.number("port", result.storage.port, 1, kMaxPort);
+  if (const std::int64_t port = storage.number("port", 0, 0, kMaxPort); port != 0) result.storage.port = port;
   result.storage.database = storage.text("database", result.storage.database);
   result.storage.username = storage.text("username");
   result.storage.password = storage.key_ref("passwordKeyRef");
@@ -256,6 +265,11 @@ LoginSet read_loginset(const json::Value& object) {
   result.service = read_service(spec);
   result.status = fields.object("status");
   return result;
+}
+
+void check_nodeset(const json::Value& object) {
+  read_nodeset(object);
+  read_max_unavailable(Fields("NodeSet", object).at("spec"));
 }
 
 NodeSet read_nodeset(const json::Value& object) {

@@ -32,6 +32,8 @@ Accounting read_accounting(const json::Value& object);
 RestApi read_restapi(const json::Value& object);
 LoginSet read_loginset(const json::Value& object);
 NodeSet read_nodeset(const json::Value& object);
+// What a NodeSet should not say either, though it can be read.
+void check_nodeset(const json::Value& object);
 Token read_token(const json::Value& object);
 
 }  // namespace bascule::op

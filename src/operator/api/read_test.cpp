@@ -1,5 +1,6 @@
 #include "operator/api/read.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "json/yaml.hpp"
@@ -138,6 +139,26 @@ TEST(ReadNodeSetTest, SlurmNameIsOneWord) {
   EXPECT_EQ(name("---"), "cr");
 }
 
+// The CRD takes any text. What stands in a live object must stop neither its NodeSet nor slurm.conf.
+TEST(ReadNodeSetTest, AnyTextOfMaxUnavailableIsRead) {
+  const auto read = [](std::string_view value) {
+    return read_nodeset(object(fmt::format("updateStrategy: {{rollingUpdate: {{maxUnavailable: {}}}}}", value)));
+  };
+  EXPECT_EQ(read("\"2\"").max_unavailable, (IntOrPercent{2, false}));
+  EXPECT_EQ(read("\"2\"").max_unavailable_fault, "");
+  EXPECT_EQ(read("30%").max_unavailable, (IntOrPercent{30, true}));
+  for (const char* bad : {"25 %", "many", "\"\"", "\"%\"", "-1", "\"-1\"", "-5%", "\"99999999999999999999\""}) {
+    EXPECT_EQ(read(bad).max_unavailable, (IntOrPercent{1, false})) << bad;
+    EXPECT_NE(read(bad).max_unavailable_fault, "") << bad;
+    EXPECT_EQ(sentence(check_nodeset, fmt::format("updateStrategy: {{rollingUpdate: {{maxUnavailable: {}}}}}", bad)),
+              read(bad).max_unavailable_fault);
+  }
+  EXPECT_EQ(
+      read("25 %").max_unavailable_fault,
+      "NodeSet slurm/gpu: spec.updateStrategy.rollingUpdate.maxUnavailable is \"25 %\"; it must be a number as in "
+      "2, or a percentage as in \"25%\"");
+}
+
 TEST(ReadTest, FaultsNameObjectFieldAndRemedy) {
   EXPECT_EQ(sentence(read_nodeset, "replicas: \"3\""),
             "NodeSet slurm/gpu: spec.replicas is a text; it must be a whole number, as in replicas: 1");
@@ -145,10 +166,6 @@ TEST(ReadTest, FaultsNameObjectFieldAndRemedy) {
             "NodeSet slurm/gpu: spec.replicas is -1; it must be from 0 to 2147483647");
   EXPECT_EQ(sentence(read_nodeset, "scalingMode: Deployment"),
             "NodeSet slurm/gpu: spec.scalingMode is \"Deployment\"; it must be one of StatefulSet, DaemonSet");
-  EXPECT_EQ(
-      sentence(read_nodeset, "updateStrategy: {rollingUpdate: {maxUnavailable: 25 %}}"),
-      "NodeSet slurm/gpu: spec.updateStrategy.rollingUpdate.maxUnavailable is \"25 %\"; it must be a number as in "
-      "2, or a percentage as in \"25%\"");
   EXPECT_EQ(sentence(read_controller, "prologScriptRefs: [p1]"),
             "Controller slurm/gpu: spec.prologScriptRefs[0] is a text; it must be an object, as in - name: scripts");
   EXPECT_EQ(sentence(read_controller, "template: {metadata: {labels: {a: 1}}}"),
@@ -175,6 +192,7 @@ TEST(ReadAccountingTest, StorageDefaults) {
   const Accounting accounting = read_accounting(object("storageConfig: {host: db}"));
   EXPECT_EQ(accounting.storage.port, 3306);
   EXPECT_EQ(accounting.storage.database, "slurm_acct_db");
+  EXPECT_EQ(read_accounting(object("storageConfig: {host: db, port: 0}")).storage.port, 3306);
   EXPECT_EQ(slurmdbd_host(accounting), "gpu-accounting");
   EXPECT_EQ(slurmdbd_port(accounting), 6819);
   const Accounting own = read_accounting(object("storageConfig: {port: 9999, database: mydb}\nservice: {port: 7003}"));

@@ -215,6 +215,7 @@ struct NodeSet {
   json::Array volume_claim_templates;
   UpdateType update = UpdateType::kRollingUpdate;
   IntOrPercent max_unavailable{25, true};
+  std::string max_unavailable_fault;  // a sentence when it could not be read: then it is 1
   ScheduledUpdate scheduled;
   std::int64_t revision_history_limit = 0;
   Retention when_deleted = Retention::kRetain;

@@ -236,6 +236,7 @@ void Views::read_template(Reading& to) const {
         made = worker_template(input);
         to.input.emplace(input);
         if (auto fault = node_conf(to.set).fault) to.trouble = *std::move(fault);
+        if (to.trouble.empty()) to.trouble = to.set.max_unavailable_fault;
       }
     } catch (const BadObject& error) {
       to.trouble = error.what();

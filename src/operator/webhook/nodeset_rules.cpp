@@ -27,7 +27,7 @@ void max_unavailable_rule(const json::Value& object, Findings& findings) {
   if (given == nullptr) return;
   const auto* text = given->if_string();
   const bool zero = text == nullptr ? json::int_at(*given, {}) == 0
-                                    : json::view(*text).ends_with('%') &&
+                                    : json::view(*text).starts_with('0') &&
                                           json::view(*text).find_first_not_of("0%") == std::string_view::npos;
   if (zero) {
     findings.fault("spec.updateStrategy.rollingUpdate.maxUnavailable",

@@ -81,7 +81,7 @@ void read(Kind kind, const json::Value& object) {
       read_loginset(object);
       break;
     case Kind::kNodeSet:
-      read_nodeset(object);
+      check_nodeset(object);
       break;
     case Kind::kToken:
       read_token(object);
