@@ -67,6 +67,8 @@ inline constexpr std::string_view kDefaultContainer = "kubectl.kubernetes.io/def
 
 inline constexpr std::string_view kReservationFinalizer = "nodeset.slinky.slurm.net/reservation";
 // Ours: jobs end before the pods of a deleted NodeSet go.
+// Kubernetes' own: the garbage collector leaves what the object owns.
+inline constexpr std::string_view kOrphanFinalizer = "orphan";
 inline constexpr std::string_view kDrainFinalizer = "nodeset.slinky.slurm.net/drain";
 // Annotation of a NodeSet, ours: a Go duration after which a pod that has to go does not wait for jobs any longer.
 inline constexpr std::string_view kDrainLimit = "nodeset.slinky.slurm.net/drain-limit";

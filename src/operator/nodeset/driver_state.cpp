@@ -193,6 +193,7 @@ void Views::read_bad(const ObjectPtr& nodeset, std::string fault, Reading& to) c
     to.set.meta.finalizers.emplace_back(finalizer);
     if (finalizer == names::kDrainFinalizer) to.state.spec.has_drain_finalizer = true;
     if (finalizer == names::kReservationFinalizer) to.state.spec.has_reservation_finalizer = true;
+    if (finalizer == names::kOrphanFinalizer) to.state.spec.orphans = true;
   }
   if (!parts_.controllers.get(controller_of(*nodeset))) to.state.controller = Presence::kGone;
 }

@@ -31,10 +31,11 @@ void write_status(Pass& pass, Status status) {
 }
 
 // The NodeSet goes: jobs end first, as when it is scaled to nothing. With the Controller gone there is nothing to wait
-// for.
+// for, and where its pods are to outlive it (kubectl delete --cascade=orphan) they and what Slurm knows of them stay.
 void plan_end(Pass& pass) {
   pass.desired = 0;
-  const bool alone = pass.state.controller == Presence::kGone;
+  const bool orphans = pass.memory.orphans;
+  const bool alone = orphans || pass.state.controller == Presence::kGone;
   for (PodFacts& facts : pass.pods) {
     if (alone) break;
     facts.unbounded = true;
@@ -53,7 +54,7 @@ void plan_end(Pass& pass) {
   });
   const bool overdue = pass.now - *pass.spec().deleted >= kRecordsPatience;
   if (alone) {
-    finalize(pass, false, "the Controller is gone, and its jobs with it");
+    finalize(pass, false, orphans ? "its pods are to stay" : "the Controller is gone, and its jobs with it");
   } else if (empty && (overdue || (pass.state.slurm.known && !records_left))) {
     finalize(pass, false, "no pod and no node record is left");
     if (overdue && pass.spec().has_reservation_finalizer && !pass.state.slurm.known) {
@@ -96,6 +97,7 @@ void plan_life(Pass& pass) {
 
 Plan plan_nodeset(const State& state, Memory& memory, WallTime now) {
   settle(memory, state, now);
+  memory.orphans = state.spec.deleted && (memory.orphans || state.spec.orphans);
   Pass pass{.state = state, .memory = memory, .now = now, .update_hash = state.status.hash, .pods = {}, .plan = {}};
   gather(pass);
   if (state.spec.deleted) {

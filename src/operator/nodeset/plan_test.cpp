@@ -277,6 +277,29 @@ TEST(Plan, ADeletedNodeSetDrainsFirst) {
   EXPECT_FALSE(all_of<SetFinalizer>(plan)[0].present);
 }
 
+// To be made anew with another field that cannot be changed, and no job the worse for it.
+TEST(Plan, ANodeSetDeletedWithoutItsPodsLeavesThemAlone) {
+  Fixture f(2);
+  f.state.spec.deleted = f.now;
+  f.state.spec.orphans = true;
+  f.state.spec.prune_records = true;
+  f.state.slurm.nodes["foo-7"] = slurm_node("foo-7", "DOWN+NOT_RESPONDING");
+  f.state.slurm.nodes["foo-7"].comment = print_record({"slurm", "foo-7", "k7", "foo", "u"});
+  Plan plan = f.plan();
+  ASSERT_EQ(plan.actions.size(), 2U) << text_of(plan);
+  EXPECT_FALSE(all_of<SetFinalizer>(plan).at(0).present);
+  f.state.status = all_of<WriteStatus>(plan).at(0).status;
+  // The garbage collector has done its part before the finalizer of ours was taken.
+  f.state.spec.orphans = false;
+  plan = f.plan();
+  EXPECT_EQ(plan.actions.size(), 1U) << text_of(plan);
+  // Another of that name.
+  f.state.spec.deleted.reset();
+  f.plan();
+  f.state.spec.deleted = f.now;
+  EXPECT_THAT(drained(f.plan()), ElementsAre("foo-0", "foo-1"));
+}
+
 TEST(Plan, TheFinalizerComesBeforeThePods) {
   Fixture f(0);
   f.state.spec.replicas = 1;

@@ -48,6 +48,7 @@ struct Spec {
   std::optional<WallTime> deleted;  // deletionTimestamp
   bool has_drain_finalizer = false;
   bool has_reservation_finalizer = false;
+  bool orphans = false;  // deleted with the finalizer by which the garbage collector leaves what it owns
 
   ScalingMode mode = ScalingMode::kStatefulSet;
   std::int32_t replicas = 1;  // not read in DaemonSet mode
@@ -253,6 +254,7 @@ struct Memory {
   };
   std::map<Uid, Down> down;
   std::map<std::string, Backoff> failed;  // by slot: pods that ended and were replaced
+  bool orphans = false;  // seen while the NodeSet goes: the garbage collector takes its mark off before its end
 };
 
 }  // namespace bascule::op::nodeset

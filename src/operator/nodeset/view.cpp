@@ -222,6 +222,7 @@ Spec view_spec(const NodeSet& set, std::vector<std::string> propagated_condition
   };
   spec.has_drain_finalizer = has(names::kDrainFinalizer);
   spec.has_reservation_finalizer = has(names::kReservationFinalizer);
+  spec.orphans = spec.deleted && has(names::kOrphanFinalizer);
   const bool daemon = set.scaling_mode == op::ScalingMode::kDaemonSet;
   spec.mode = daemon ? ScalingMode::kDaemonSet : ScalingMode::kStatefulSet;
   spec.replicas = static_cast<std::int32_t>(set.replicas);
