@@ -190,7 +190,7 @@ void adopt_owners(const json::Value& wanted, json::Value& live) {
 Verdict judge(const json::Value& wanted, const json::Value* live, const Applied& last) {
   if (!live) return Verdict::kCreate;
   if (!json::string_at(*live, {"metadata", "deletionTimestamp"}).empty()) return Verdict::kGoing;
-  if (is_token_of_slurm_operator(wanted, *live)) return Verdict::kRecreate;
+  if (is_token_of_slurm_operator(wanted, *live)) return Verdict::kAdopt;
   if (!is_ours(wanted, *live)) {
     return is_ours_by_mark(wanted, *live) ? Verdict::kAdopt : Verdict::kForeign;
   }

@@ -23,7 +23,7 @@ enum class Verdict : std::uint8_t {
   kKeep,
   kCreate,
   kApply,
-  kAdopt,     // ours, but nobody controls it: adopt_owners() first, then judge again
+  kAdopt,     // is ours without an owner, or slurm-operator's for us: adopt_owners() first, then judge again
   kForeign,   // there is one of that name that is not ours: left alone
   kGoing,     // it is being deleted: wait
   kRecreate,  // differs where it cannot be changed: delete it, without its pods, and make it anew

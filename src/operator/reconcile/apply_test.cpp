@@ -172,12 +172,14 @@ metadata:
   EXPECT_FALSE(taken_over_fields(json::Object{}));
 }
 
-TEST(Judge, ATokenSecretOfSlurmOperatorIsMadeAnew) {
+TEST(Judge, ATokenSecretOfSlurmOperatorIsAdopted) {
   const json::Value wanted =
       stamped(yaml("{kind: Secret, metadata: {name: s, ownerReferences: [{kind: Token, uid: t, controller: true}]}}"));
   json::Value live = live_of(wanted);
   live.at("metadata").get_object()["ownerReferences"] = yaml("[{kind: Secret, uid: key, controller: true}]");
-  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kRecreate);
+  EXPECT_EQ(judge(wanted, &live, {}), Verdict::kAdopt);
+  adopt_owners(wanted, live);
+  EXPECT_EQ(*json::find(live, {"metadata", "ownerReferences"}), yaml("[{kind: Token, uid: t, controller: true}]"));
 }
 
 TEST(PatchBefore, OnlyWhereRecreateMeetsLimits) {

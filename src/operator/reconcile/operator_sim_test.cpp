@@ -7,6 +7,7 @@
 
 #include "net/loopback.hpp"
 #include "operator/builders/ssh_keys.hpp"
+#include "operator/builders/token.hpp"
 #include "operator/reconcile/apply.hpp"
 #include "operator/reconcile/children.hpp"
 #include "operator/reconcile/test_view.hpp"
@@ -515,6 +516,33 @@ TEST(OperatorSim, NothingIsAdoptedForAnOwnerThatGoes) {
   w.settle();
   EXPECT_TRUE(json::array_at(w.get(kStatefulSets, "slurm-controller"), {"metadata", "ownerReferences"}) == nullptr);
   EXPECT_TRUE(json::array_at(w.get(kConfigMaps, "slurm-config"), {"metadata", "ownerReferences"}) == nullptr);
+}
+
+// slurm-operator gives it to the Secret with the signing key.
+TEST(OperatorSim, ATokensSecretOfSlurmOperatorIsKeptWithItsJwt) {
+  for (const char* refresh : {"true", "false"}) {
+    World w(23);
+    const std::string jwt = sign_jwt("jwt-key", {"id", "ada", w.loop.wall(), 1000h});
+    const std::string key_uid(json::string_at(w.get(kSecrets, "jwt"), {"metadata", "uid"}));
+    json::Value theirs = secret("ada-jwt-ada", "SLURM_JWT", jwt);
+    theirs.get_object()["immutable"] = std::string_view(refresh) == "false";
+    json::at_or_create(theirs, {"metadata", "ownerReferences"}) = json::Array{json::Object{
+        {"apiVersion", "v1"}, {"kind", "Secret"}, {"name", "jwt"}, {"uid", key_uid}, {"controller", true}}};
+    w.api.create(kSecrets, theirs);
+    const json::Value before = w.get(kSecrets, "ada-jwt-ada");
+    w.process.start();
+    w.add(kTokens, "ada",
+          fmt::format("{{jwtKeyRef: {{name: jwt, key: jwt.key}}, username: ada, lifetime: 1000h, refresh: {}}}",
+                      refresh));
+    w.settle();
+    const json::Value after = w.get(kSecrets, "ada-jwt-ada");
+    EXPECT_EQ(json::string_at(after, {"metadata", "uid"}), json::string_at(before, {"metadata", "uid"})) << refresh;
+    EXPECT_EQ(json::string_at(after, {"data", "SLURM_JWT"}), base64_encode(jwt)) << refresh;
+    const json::Array* owners = json::array_at(after, {"metadata", "ownerReferences"});
+    ASSERT_TRUE(owners != nullptr && owners->size() == 1U) << json::dump(after);
+    EXPECT_TRUE(is_owned_by(after, json::string_at(w.get(kTokens, "ada"), {"metadata", "uid"})));
+    EXPECT_EQ(w.ready(kTokens, "ada"), "True ");
+  }
 }
 
 TEST(OperatorSim, AnObjectThatGoesMakesNoChildren) {
