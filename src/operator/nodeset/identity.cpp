@@ -60,7 +60,8 @@ std::string slurm_name_of(const PodView& pod) {
 }
 
 std::string hostname_of(const NodeView& node) {
-  return node.hostname_override ? *node.hostname_override : node.name.substr(0, node.name.find('.'));
+  const std::string given = node.hostname_override.value_or("");
+  return given.empty() ? node.name.substr(0, node.name.find('.')) : given;
 }
 
 std::optional<std::string> hostname_fault(std::string_view hostname) {

@@ -46,6 +46,7 @@ TEST(Identity, HostnamesOfNodes) {
   EXPECT_EQ(hostname("node-1-"), "node-1-");
   EXPECT_EQ(hostname(""), "");
   EXPECT_EQ(hostname("node-1", "custom-hostname"), "custom-hostname");
+  EXPECT_EQ(hostname("node-1", ""), "node-1");
   EXPECT_FALSE(hostname_fault("node-1"));
   EXPECT_TRUE(hostname_fault(""));
   EXPECT_TRUE(hostname_fault("node-1-"));
