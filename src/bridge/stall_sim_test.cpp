@@ -52,6 +52,23 @@ TEST(Stall, AJobThatWasGivenBackIsNotGivenTheSameNodeForEver) {
   EXPECT_TRUE(w.loop.run_until(placed, 2min)) << reason_of(w, "p");
 }
 
+// A node that did not fit for a while is not shunned for as long as the job waits.
+TEST(Stall, AnExclusionIsTakenBackWhenTheNodeFitsAgain) {
+  World w(29, 2, 1h);
+  w.scheduler.start();
+  w.pod_sync.start();
+  w.hold_nodes(2);
+  add_pod(w, "p");
+  w.loop.advance(10s);
+  const auto taint = [&w](json::Array taints) {
+    w.api.patch(r::kNodes, {"", "n2"}, json::Object{{"spec", json::Object{{"taints", std::move(taints)}}}});
+    w.loop.advance(2min);
+    return w.slurm.model().job(JobId{2})->view.excluded_nodes;
+  };
+  EXPECT_EQ(taint({json::Object{{"key", "team"}, {"effect", "NoSchedule"}}}), "n2");
+  EXPECT_EQ(taint({}), "");
+}
+
 // It has the name of one that was there a moment ago.
 TEST(Stall, AGroupMadeAnewIsReadAnew) {
   World w(23, 2, 1h);

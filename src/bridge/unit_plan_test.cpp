@@ -219,6 +219,14 @@ TEST_F(UnitPlanTest, PendingJobFollowsTheNodes) {
   const UnitPlan p = plan();
   ASSERT_TRUE(p.update);
   EXPECT_EQ(p.update->description.excluded_nodes, std::vector<std::string>{"n3"});
+  view.jobs[0].record = *parse_record(*p.update->description.admin_comment);
+  EXPECT_FALSE(plan().update);
+  auto fits = std::make_shared<kube::Node>(*nodes.by_slurm_name("n3"));
+  fits->taints.clear();
+  nodes.on_node(nodes.by_slurm_name("n3"), fits);
+  const UnitPlan back = plan();
+  ASSERT_TRUE(back.update) << "it fits again";
+  EXPECT_EQ(back.update->description.excluded_nodes, std::vector<std::string>{});
 }
 
 TEST_F(UnitPlanTest, BindsToTheNodeOfARunningJob) {

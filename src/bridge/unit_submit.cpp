@@ -36,6 +36,7 @@ void UnitPlanner::without_job(const std::vector<PodPtr>& pods) {
   auto wanted = describe(pods, placed());
   if (wanted) {
     plan_.submit = std::move(wanted->description);
+    if (plan_.submit->excluded_nodes->empty()) plan_.submit->excluded_nodes.reset();
   } else {
     plan_.waits_for_nodes = true;
     plan_.waiting.push_back(std::move(wanted.error()));
@@ -187,7 +188,9 @@ std::expected<UnitPlanner::Wanted, Waiting> UnitPlanner::describe(std::vector<Po
   if (const auto refused = refused_besides(excluded); candidates.usable >= (packed ? 1 : needed) + refused.size()) {
     for (const std::string& host : refused) excluded += (excluded.empty() ? "" : ",") + host;
   }
-  if (!excluded.empty()) description->excluded_nodes = std::vector{std::move(excluded)};
+  // Said when it is empty, too: a job that waits else goes on shunning a node that fits again.
+  description->excluded_nodes.emplace();
+  if (!excluded.empty()) description->excluded_nodes->push_back(std::move(excluded));
   JobRecord record{self_.bridge, self_.cluster, unit_.uid, fingerprint(slurm::encode_update(*description)), {},
                    {},           false};
   for (const PodPtr& pod : pods) {

@@ -147,6 +147,10 @@ TEST(SlurmClient, LifeOfAnExternalJob) {
   change.nodes = 4;
   EXPECT_EQ(thrown<Refused>([&] { world.run(world.client->update_job(id, change)); }).number(), 2073);
 
+  change.nodes.reset();
+  change.excluded_nodes = std::vector<std::string>{};
+  EXPECT_EQ(thrown<Refused>([&] { world.run(world.client->update_job(id, change)); }).number(), 2073);
+
   world.run(world.client->cancel_job(id));
   world.run(world.client->cancel_job(id));
   EXPECT_EQ(print(world.run(world.client->get_job(id))->states), "CANCELLED");

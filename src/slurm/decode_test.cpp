@@ -210,6 +210,10 @@ TEST(SlurmEncode, ASubmit) {
   EXPECT_NE(placeholder.find("exec sleep infinity"), std::string::npos) << placeholder;
   EXPECT_EQ(placeholder.find("EXTERNAL_JOB"), std::string::npos) << placeholder;
   EXPECT_EQ(encode_update({}), "{}");
+  JobDescription anywhere;
+  anywhere.required_nodes = anywhere.excluded_nodes = std::vector<std::string>{};
+  EXPECT_EQ(encode_update(anywhere), R"({"required_nodes":"","excluded_nodes":""})")
+      << "an empty array changes nothing";
   NodeUpdate change;
   change.state = "DRAIN";
   change.features = std::vector<std::string>{"a"};

@@ -30,6 +30,11 @@ void put(json::Object& to, std::string_view key, const std::optional<T>& value) 
   }
 }
 
+// slurmrestd takes an empty array for no word at all, and the job keeps the list it had: an empty string empties it.
+void put_nodes(json::Object& to, std::string_view key, const std::optional<std::vector<std::string>>& nodes) {
+  if (nodes) to[key] = nodes->empty() ? json::Value("") : json::Value(list(*nodes));
+}
+
 json::Object describe(const JobDescription& job) {
   json::Object to;
   put(to, "name", job.name);
@@ -58,8 +63,8 @@ json::Object describe(const JobDescription& job) {
   if (job.memory_per_cpu) to["memory_per_cpu"] = number(std::max<std::uint64_t>(1, *job.memory_per_cpu));
   if (job.time_limit) to["time_limit"] = number(*job.time_limit);
   if (job.priority) to["priority"] = number(*job.priority);
-  put(to, "required_nodes", job.required_nodes);
-  put(to, "excluded_nodes", job.excluded_nodes);
+  put_nodes(to, "required_nodes", job.required_nodes);
+  put_nodes(to, "excluded_nodes", job.excluded_nodes);
   put(to, "hold", job.hold);
   if (job.exclusive) to["shared"] = *job.exclusive ? json::Array{"none"} : json::Array{};
   return to;

@@ -166,13 +166,21 @@ TEST_F(LiveSlurm, PendingJobsAreHeldUpdatedAndReleased) {
   EXPECT_EQ(held.states.base, JobState::kPending);
   EXPECT_EQ(held.priority, 0u);
   EXPECT_TRUE(held.hold);
+  JobDescription elsewhere;
+  elsewhere.required_nodes = std::vector<std::string>{};
+  run(client->update_job(id, elsewhere));
+  EXPECT_EQ(get(client->get_job(id))->required_nodes, "");
+  elsewhere.excluded_nodes = std::vector<std::string>{kNode};
+  run(client->update_job(id, elsewhere));
+  EXPECT_EQ(get(client->get_job(id))->excluded_nodes, kNode);
   JobDescription change;
   change.tasks_per_node = 2;
   change.memory_per_node = 2000;
   change.excluded_nodes = std::vector<std::string>{};
   change.hold = false;
   run(client->update_job(id, change));
-  started(id);
+  EXPECT_EQ(get(client->get_job(id))->excluded_nodes, "");
+  EXPECT_EQ(started(id).nodes, kNode);
   const auto nodes = get(client->list_nodes());
   EXPECT_EQ(std::ranges::find(nodes.nodes, kNode, &Node::name)->alloc_cpus, 8u);
 }

@@ -190,6 +190,14 @@ std::vector<std::string> read_words(const json::Value& value) {
   return out;
 }
 
+// An empty array says nothing of the list, an empty string that it is empty.
+std::optional<std::vector<std::string>> read_nodes(const json::Value& value) {
+  std::vector<std::string> words = read_words(value);
+  if (words.empty()) return std::nullopt;
+  std::erase(words, std::string());
+  return words;
+}
+
 // "3", "2-4", or a plain number.
 std::optional<slurm::NodeCount> read_node_count(const json::Value& value) {
   if (value.is_int64()) return static_cast<std::uint32_t>(value.as_int64());
@@ -241,8 +249,8 @@ struct Reader {
     if (key == "memory_per_cpu") return number(value, job.memory_per_cpu);
     if (key == "time_limit") return number(value, job.time_limit);
     if (key == "priority") return number(value, job.priority);
-    if (key == "required_nodes") return void(job.required_nodes = read_words(value));
-    if (key == "excluded_nodes") return void(job.excluded_nodes = read_words(value));
+    if (key == "required_nodes") return void(job.required_nodes = read_nodes(value));
+    if (key == "excluded_nodes") return void(job.excluded_nodes = read_nodes(value));
     if (key == "hold") {
       if (value.is_bool()) job.hold = value.as_bool();
       return;

@@ -373,6 +373,10 @@ std::expected<void, SlurmNo> SlurmModel::update_job(WallTime now, JobId id, cons
     if (change.tres_per_node && *change.tres_per_node != view.tres_per_node) {
       return no(2073, "Job is no longer pending execution");
     }
+    const std::string excluded = join(change.excluded_nodes.value_or(std::vector<std::string>{}));
+    if (change.excluded_nodes && (excluded.empty() || excluded != view.excluded_nodes)) {
+      return no(2073, "Job is no longer pending execution");
+    }
   }
   JobRecord changed = job;
   const auto take = [](auto& to, const auto& from) {

@@ -136,7 +136,7 @@ std::uint32_t SlurmModel::tasks_that_fit(const JobRecord& job, const NodeRecord&
 bool SlurmModel::try_start(WallTime now, JobRecord& job, std::vector<NodeRecord*>& free) {
   const slurm::NodeCount wanted = job.asked.nodes.value_or(1);
   std::vector<NodeRecord*> on;
-  if (job.asked.tasks && !job.asked.required_nodes) {
+  if (job.asked.tasks && job.view.required_nodes.empty()) {
     std::uint32_t left = *job.asked.tasks;
     std::vector<std::uint32_t> tasks;
     for (NodeRecord* node : free) {
