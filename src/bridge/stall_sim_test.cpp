@@ -69,6 +69,29 @@ TEST(Stall, AnExclusionIsTakenBackWhenTheNodeFitsAgain) {
   EXPECT_EQ(taint({}), "");
 }
 
+// slurm-bridge's jobs require the nodes that would have done when they were submitted.
+TEST(Stall, AnAdoptedJobThatWaitsIsNotHeldToTheNodesOfItsSubmit) {
+  World w(30, 2, 1h);
+  w.hold_nodes(1);
+  w.hold_nodes(1);
+  slurm::JobDescription job;
+  job.nodes = 1;
+  job.partition = "slurm-bridge";
+  job.required_nodes = {"n1"};
+  job.admin_comment = R"({"pods":["slurm-bridge/p"]})";
+  const JobId id = w.slurm.submit(std::move(job));
+  add_pod(w, "p", {{std::string(names::kSlurmJobId), id.str()}});
+  w.scheduler.start();
+  w.pod_sync.start();
+  w.loop.advance(10s);
+  EXPECT_EQ(w.slurm.model().job(id)->view.required_nodes, "");
+  const std::string second = w.slurm.model().job(JobId{2})->view.nodes;
+  ASSERT_EQ(second, "n2");
+  ASSERT_TRUE(w.slurm.model().cancel(w.slurm.now(), JobId{2}));
+  EXPECT_TRUE(w.loop.run_until([&] { return w.pods_on_nodes().size() == 1; }, 1min)) << reason_of(w, "p");
+  EXPECT_EQ(w.slurm.model().submitted(), 3u);
+}
+
 // It has the name of one that was there a moment ago.
 TEST(Stall, AGroupMadeAnewIsReadAnew) {
   World w(23, 2, 1h);

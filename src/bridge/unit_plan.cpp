@@ -138,12 +138,13 @@ void UnitPlanner::pending(HeldJob& held) {
     break;
   }
   waiting.pods = std::move(held.pods);
-  if (can_update()) follow(view, waiting, others);
+  if (can_update()) follow(held, waiting, others);
   plan_.waiting.push_back(std::move(waiting));
 }
 
 // What Slurm is asked for follows the pods that wait for the job, with those that can join them.
-void UnitPlanner::follow(const JobView& view, Waiting& waiting, std::size_t others) {
+void UnitPlanner::follow(const HeldJob& held, Waiting& waiting, std::size_t others) {
+  const JobView& view = *held.view;
   std::vector<PodPtr> joining = take_joining(view, waiting.pods.size(), others);
   const auto with = [&waiting](const std::vector<PodPtr>& more) {
     std::vector<PodPtr> pods = waiting.pods;
@@ -178,6 +179,8 @@ void UnitPlanner::follow(const JobView& view, Waiting& waiting, std::size_t othe
       // Each taint that comes and goes on some node changes what ten thousand jobs ask for.
       wake_at(asked->second.pace.next(kUpdateAtMost));
     } else {
+      // slurm-bridge requires the nodes of the moment of its submit: none that joins or gets well later would do.
+      if (view.record.spec.empty() && held.bound == 0) wanted->description.required_nodes.emplace();
       plan_.update = UnitPlan::Update{view.job->id, std::move(wanted->description), std::move(mark)};
     }
   }

@@ -40,7 +40,7 @@ class UnitPlanner final {
   void mark(const PodPtr& pod, const slurm::Job& job);
   bool is_marked(const PodPtr& pod, JobId job) const;
   void pending(HeldJob& held);
-  void follow(const JobView& view, Waiting& waiting, std::size_t others);
+  void follow(const HeldJob& held, Waiting& waiting, std::size_t others);
   std::vector<PodPtr> take_joining(const JobView& view, std::size_t held, std::size_t others);
   bool can_update() const {
     return unit_.root && slurm_.reachable && slurm_.nodes_synced && !memory_.submitting && !plan_.update &&
