@@ -465,6 +465,55 @@ TEST_F(GangTest, ARefusedHostOfALivingGangIsGivenUpAlone) {
   EXPECT_EQ(p.submit->nodes, slurm::NodeCount(1));
 }
 
+// ... for Slurm holds it for the job all the time, and on a full cluster there is no other.
+TEST_F(GangTest, AHostThatWasGivenUpServesAgainWhenItIsWell) {
+  bind(*add_pod("a"), 7, "n1");
+  const auto b = add_pod("b");
+  mark(*b, 7);
+  add_job(7, slurm::JobState::kRunning, {"a", "b"}, "n[1-2]");
+  nodes.on_node(nodes.by_slurm_name("n2"), nullptr);
+  plan();
+  now += kMisfitPatience;
+  plan();
+  mark(*b, 8);
+  add_job(8, slurm::JobState::kPending, {"b"});
+  const auto later = [this](Duration by) {
+    now += by;
+    for (JobView& view_of : view.jobs) view_of.confirmed_at = now;
+    return plan();
+  };
+  UnitPlan p = later(kRefusedFor);
+  EXPECT_TRUE(p.cancels.empty() && p.marks.empty()) << "it is refused still: the second job keeps its place";
+  EXPECT_TRUE(p.waits_for_nodes);
+  add_node("n2");
+  p = later(1s);
+  ASSERT_EQ(p.marks.size(), 1u);
+  EXPECT_EQ(p.marks[0].job, JobId{7});
+  ASSERT_EQ(p.cancels.size(), 1u);
+  EXPECT_EQ(p.cancels[0].job, JobId{8});
+  mark(*b, 7);
+  view.jobs.pop_back();
+  EXPECT_THAT(bound(plan()), ElementsAre("b@n2"));
+}
+// ... but not for a moment only.
+TEST_F(GangTest, AHostThatWasGivenUpIsLeftAloneForAWhile) {
+  bind(*add_pod("a"), 7, "n1");
+  mark(*add_pod("b"), 7);
+  add_job(7, slurm::JobState::kRunning, {"a", "b"}, "n[1-2]");
+  const NodePtr n2 = nodes.by_slurm_name("n2");
+  nodes.on_node(n2, nullptr);
+  plan();
+  const TimePoint until = (now += kMisfitPatience) + kRefusedFor;
+  plan();
+  add_job(8, slurm::JobState::kPending, {"b"});
+  nodes.on_node(nullptr, n2);
+  now = until - 1s;
+  const UnitPlan p = plan();
+  EXPECT_TRUE(p.cancels.empty());
+  ASSERT_TRUE(p.wake);
+  EXPECT_LE(*p.wake, until);
+}
+
 // ... and the others, who start this instant, are not told that they cannot.
 TEST_F(GangTest, WhoIsBoundBesideARefusedHostIsToldNothing) {
   bind(*add_pod("a"), 7, "n1");

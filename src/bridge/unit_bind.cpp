@@ -168,6 +168,23 @@ std::string UnitPlanner::still_there(const std::string& node, bool& unknown) con
   return why;
 }
 
+// A host that was given up is the job's all the time: it serves again, after a while, when it would take a pod that
+// waits. Not before, for the job that was submitted instead loses its place in the queue then.
+void UnitPlanner::take_back_hosts(const std::vector<PodPtr>& waiting) {
+  if (waiting.empty()) return;
+  std::erase_if(memory_.given_up, [&](const auto& one) {
+    plan_.waits_for_nodes = true;
+    if (now_ < one.second) {
+      wake_at(one.second);
+      return false;
+    }
+    const NodePtr node = nodes_.by_slurm_name(one.first.second);
+    bool unknown = false;
+    return node && still_there(node->meta.key.name, unknown).empty() &&
+           std::ranges::any_of(waiting, [&](const PodPtr& pod) { return nodes_.refusal(*pod, *node, {}).empty(); });
+  });
+}
+
 // What the API server said no to and is still wanted.
 const UnitMemory::Denial* UnitPlanner::denial_of(const PodPtr& pod, JobId job) const {
   const auto it = memory_.denied.find(pod->meta.uid);
@@ -272,7 +289,7 @@ void UnitPlanner::misfit(const HeldJob& held, const Seats& seats) {
     if (held.bound == 0) {
       plan_.cancels.push_back({job.id, problem});
     } else {
-      for (const std::string& host : seats.refused) memory_.given_up.insert({job.id, host});
+      for (const std::string& host : seats.refused) memory_.given_up[{job.id, host}] = now_ + kRefusedFor;
       wake_at(now_);
     }
   }

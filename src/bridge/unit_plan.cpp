@@ -34,7 +34,8 @@ UnitPlan UnitPlanner::run() {
   const auto of_no_job = [this](const auto& one) {
     return std::ranges::none_of(unit_.jobs, [&](const JobView& view) { return view.job->id == one.first; });
   };
-  std::erase_if(memory_.given_up, of_no_job);
+  std::erase_if(memory_.given_up, [&](const auto& one) { return of_no_job(one.first); });
+  take_back_hosts(waiting);
   std::erase_if(memory_.ended, of_no_job);
   std::erase_if(memory_.misfits, of_no_job);
   std::erase_if(memory_.updates, [&](const auto& one) {

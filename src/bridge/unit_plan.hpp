@@ -48,7 +48,8 @@ inline constexpr Duration kEndPatience = std::chrono::minutes(10);
 inline constexpr Duration kLookAgain = std::chrono::minutes(2);
 // How long a waiting pod's label may name a job that is above all that Slurm lists before it counts as none.
 inline constexpr Duration kUnlistedSettles = std::chrono::seconds(60);
-// How long Slurm is asked not to use a host again that Kubernetes has refused, while there are others.
+// How long Slurm is asked not to use a host again that Kubernetes has refused, while there are others; and how long a
+// gang that runs leaves such a host of its own alone.
 inline constexpr Duration kRefusedFor = std::chrono::minutes(10);
 // How seldom a request that keeps changing is updated at most, and after how long without one the next goes at once.
 inline constexpr Duration kUpdateAtMost = std::chrono::minutes(1);
@@ -157,10 +158,11 @@ struct UnitMemory {
   std::map<JobId, TimePoint> ended;                              // jobs that are over: when first seen so
   std::optional<TimePoint> unlisted_since;                       // labels name a job that may or may not be
   std::map<std::string, TimePoint> refused;                      // hosts jobs were given back for, and until when
-  std::set<std::pair<JobId, std::string>> given_up;              // hosts of running jobs that Kubernetes kept refusing
-  std::map<Uid, JobId> marked;                                   // label and finalizer written, maybe not seen back yet
-  std::map<Uid, NodeName> binding;                               // bind under way or done, not seen back yet
-  std::map<Uid, Denial> denied;                                  // of waiting pods
+  // Hosts of running jobs that Kubernetes kept refusing, and until when they are not asked about again.
+  std::map<std::pair<JobId, std::string>, TimePoint> given_up;
+  std::map<Uid, JobId> marked;      // label and finalizer written, maybe not seen back yet
+  std::map<Uid, NodeName> binding;  // bind under way or done, not seen back yet
+  std::map<Uid, Denial> denied;     // of waiting pods
   // slurmctld was asked about this job alone, and its answer is good until then: one that takes longer than
   // kConfirmWithin would else be old whenever it comes, and nothing would ever be bound.
   std::map<JobId, TimePoint> confirmed;

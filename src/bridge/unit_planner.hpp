@@ -88,6 +88,7 @@ class UnitPlanner final {
   bool knows_layout(const HeldJob& held);
   std::string choose_devices(const HeldJob& held, std::size_t i, const kube::Node& node, std::set<DeviceId>& taken,
                              std::optional<WantedClaim>& claim);
+  void take_back_hosts(const std::vector<PodPtr>& waiting);
   std::string still_there(const std::string& node, bool& unknown) const;
   const UnitMemory::Denial* denial_of(const PodPtr& pod, JobId job) const;
   bool may_try(const UnitMemory::Denial& denial, const slurm::Job& job);
