@@ -66,7 +66,8 @@ class ClaimPlanner final {
     if (const ClaimPtr own = ledger.claim_of(pod.meta.uid)) mine_.insert(own->devices.begin(), own->devices.end());
   }
 
-  std::expected<WantedClaim, std::string> run() {
+  std::expected<WantedClaim, ClaimProblem> run() {
+    passing_ = !ledger_.unknown().empty() || !devices_.unknown.empty();
     if (!ledger_.unknown().empty()) return no(ledger_.unknown());
     if (!devices_.unknown.empty()) return no(devices_.unknown);
     const auto found = std::ranges::find(layout_.nodes, at_.slurm_node, &slurm::NodeAllocation::node);
@@ -90,8 +91,8 @@ class ClaimPlanner final {
   }
 
  private:
-  static std::unexpected<std::string> no(std::string_view why) {
-    return std::unexpected(fmt::format("has no devices for the pod: {}", why));
+  std::unexpected<ClaimProblem> no(std::string_view why) const {
+    return std::unexpected(ClaimProblem{fmt::format("has no devices for the pod: {}", why), passing_});
   }
 
   std::string take_class(const std::string& name, const std::vector<const kube::DeviceRequest*>& wants) {
@@ -161,7 +162,7 @@ class ClaimPlanner final {
 
   using Allocated = std::expected<std::vector<NumberedDevice>, std::string>;
 
-  Allocated gpus(const std::string& name) const {
+  Allocated gpus(const std::string& name) {
     const auto known = devices_.gpus.find(name);
     std::set<std::size_t> indices;
     std::uint64_t count = 0;
@@ -178,10 +179,12 @@ class ClaimPlanner final {
     if (count == 0) {
       return std::unexpected(fmt::format("Slurm job {} has no gres/gpu:{} there", at_.job.str(), name));
     }
+    passing_ = known == devices_.gpus.end() || at_.slurm == nullptr;
     if (known == devices_.gpus.end()) return std::unexpected(fmt::format("no device of class {} is published", name));
     // An index means a device only while both sides count the same ones.
     if (at_.slurm == nullptr) return std::unexpected("Slurm's node is not known yet");
-    if (gres_count(at_.slurm->gres, name) != known->second.size()) {
+    if (const std::uint64_t counted = gres_count(at_.slurm->gres, name); counted != known->second.size()) {
+      passing_ = counted > known->second.size();
       return std::unexpected(fmt::format("Slurm counts \"{}\" there, and {} devices of class {} are published",
                                          normal_gres(at_.slurm->gres), known->second.size(), name));
     }
@@ -196,8 +199,9 @@ class ClaimPlanner final {
     return out;
   }
 
-  Allocated cpus() const {
+  Allocated cpus() {
     const CpuLayout& layout = devices_.cpus;
+    passing_ = layout.count() == 0;
     if (layout.count() == 0) return std::unexpected("no device of class dra.cpu is published");
     if (!layout_.has_cores) return std::unexpected("this Slurm does not say which cores it gave");
     const auto bits = parse_bitmap(held_->core_bitmap);
@@ -225,6 +229,7 @@ class ClaimPlanner final {
   const std::set<DeviceId>& taken_;
   std::set<DeviceId> mine_;
   const slurm::NodeAllocation* held_ = nullptr;
+  bool passing_ = false;  // as ClaimProblem::passing; a kubelet or a driver that starts anew takes its devices away
   WantedClaim claim_;
 };
 
@@ -338,8 +343,8 @@ std::string WantedClaim::content() const {
   return fingerprint(text);
 }
 
-std::expected<WantedClaim, std::string> plan_claim(const kube::Pod& pod, const Placement& at, const JobLayout& layout,
-                                                   const DeviceLedger& ledger, const std::set<DeviceId>& taken) {
+std::expected<WantedClaim, ClaimProblem> plan_claim(const kube::Pod& pod, const Placement& at, const JobLayout& layout,
+                                                    const DeviceLedger& ledger, const std::set<DeviceId>& taken) {
   return ClaimPlanner(pod, at, layout, ledger, taken).run();
 }
 

@@ -65,9 +65,12 @@ struct Placement {
   std::string slurm_node;
   const slurm::Node* slurm = nullptr;  // for its GRES count; nullptr: not known, and no GPU is given
 };
-// An error is the rest of a sentence about the node: "has no devices for the pod: ...".
-std::expected<WantedClaim, std::string> plan_claim(const kube::Pod& pod, const Placement& at, const JobLayout& layout,
-                                                   const DeviceLedger& ledger, const std::set<DeviceId>& taken);
+struct ClaimProblem {
+  std::string why;       // the rest of a sentence about the node: "has no devices for the pod: ..."
+  bool passing = false;  // not all is known, or devices are away: a no may become a yes by itself
+};
+std::expected<WantedClaim, ClaimProblem> plan_claim(const kube::Pod& pod, const Placement& at, const JobLayout& layout,
+                                                    const DeviceLedger& ledger, const std::set<DeviceId>& taken);
 
 // The objects for the API server.
 json::Value claim_object(const WantedClaim& claim, std::string_view bridge);

@@ -52,6 +52,12 @@ struct Claims : ::testing::Test {
     return kube::decode_pod(json::dump(value), interner);
   }
   std::expected<WantedClaim, std::string> plan(const PodPtr& pod, const std::vector<DeviceId>& beside = {}) {
+    auto claim = judge(pod, beside);
+    if (claim) return std::move(*claim);
+    return std::unexpected(std::move(claim.error().why));
+  }
+  bool passes(const PodPtr& pod) { return judge(pod).error().passing; }
+  std::expected<WantedClaim, ClaimProblem> judge(const PodPtr& pod, const std::vector<DeviceId>& beside = {}) {
     const std::set<DeviceId> taken(beside.begin(), beside.end());
     if (slurm.gres.empty()) slurm.gres = gres_of(ledger.on("n1"));
     const Placement at{JobId{7}, "n1", "s1", slurm_known ? &slurm : nullptr};
@@ -129,6 +135,26 @@ TEST_F(Claims, BothSidesMustCountTheSameDevices) {
   EXPECT_THAT(plan(pod("p", {{"gpu.example.com", 1}})).error(), HasSubstr("4 devices of class"));
   slurm.gres = "gpu:gpu.example.com:4(S:0)";
   EXPECT_TRUE(plan(pod("p", {{"gpu.example.com", 1}})));
+}
+
+// A kubelet or a driver that starts anew takes its devices away for some seconds: that is no word about the job.
+TEST_F(Claims, WhatIsAwayOrNotKnownYetMayPass) {
+  const PodPtr asks = pod("p", {{"gpu.example.com", 1}});
+  give(1, "0");
+  slurm.gres = "gpu:gpu.example.com:4";
+  EXPECT_TRUE(passes(asks)) << "none is published";
+  add_gpus(2);
+  EXPECT_TRUE(passes(asks)) << "some are published";
+  slurm.gres = "gpu:gpu.example.com:1";
+  EXPECT_FALSE(passes(asks)) << "more than Slurm knows of";
+  slurm_known = false;
+  EXPECT_TRUE(passes(asks));
+  slurm_known = true;
+  EXPECT_TRUE(passes(pod("c", {{"dra.cpu", 1}})));
+  add({.name = "h", .pool = "more", .slices = 2, .devices = make_gpus(2, 2)});
+  EXPECT_TRUE(passes(asks)) << "a pool is being published";
+  ledger.set_unknown("nothing was read");
+  EXPECT_TRUE(passes(asks));
 }
 
 TEST_F(Claims, AnIndexMeansNothingWhileSlurmsCountIsNotKnown) {

@@ -144,6 +144,27 @@ TEST(DeviceSim, AJobWhoseDevicesSlurmDoesNotTellIsGivenBack) {
   EXPECT_EQ(w.node_of("a"), "n1");
 }
 
+// A gateway that has lost slurmrestd answers for it: that is no word of Slurm.
+TEST(DeviceSim, AnAnswerThatIsNotSlurmsCostsNoJob) {
+  World w(25, 1);
+  bool away = true;
+  w.slurm.set_faults([&](const net::ServerRequest& request) -> ::bascule::testing::FakeSlurmFault {
+    if (!away || request.target.find("resources/") == std::string::npos) return {};
+    return {.kind = ::bascule::testing::FakeSlurmFault::Kind::kHtml404};
+  });
+  w.start();
+  w.loop.advance(5s);
+  w.api.create(r::kPods, World::pod("a", {{kGpu, 1}}));
+  w.loop.advance(1min);
+  const JobId first = w.job_named_by("a");
+  EXPECT_THAT(w.text_of("a"), HasSubstr("waiting for what it holds"));
+  EXPECT_FALSE(w.over(first));
+  away = false;
+  w.loop.advance(10s);
+  EXPECT_EQ(w.node_of("a"), "n1");
+  EXPECT_EQ(w.job_named_by("a"), first);
+}
+
 // Slurm counts four there and three are published: an index would mean another device, so no job is sent there.
 TEST(DeviceSim, ANodeThatCountsOtherDevicesIsNotAskedFor) {
   World w(24, 2);

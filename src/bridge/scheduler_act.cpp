@@ -178,12 +178,15 @@ Task<> Scheduler::Impl::read_layout(JobId job, Uid unit, std::stop_token stop) {
   std::string why = "it names no resources of the job";
   try {
     layout = co_await devices.layout(job, stop);
-  } catch (const slurm::Unreachable&) {
-    throw;
-  } catch (const slurm::Unauthorized&) {
-    throw;
-  } catch (const slurm::Error& error) {
+  } catch (const slurm::Refused& error) {
     why = error.what();
+  } catch (const slurm::NotFound& error) {
+    why = error.what();
+  } catch (const slurm::Busy&) {
+    co_return;  // that says nothing of the job; the plan asks again
+  } catch (const slurm::Malformed& error) {
+    log::limited(log::Level::kWarning, 10s, "what a job holds cannot be read", {{"job", job}, {"why", error}});
+    co_return;
   }
   if (layout) {
     memory[unit].layouts.insert_or_assign(job, std::move(*layout));

@@ -23,17 +23,26 @@ void UnitPlanner::running(HeldJob& held) {
     wake_at(now_ + 1s);
     return wait(held.pods, "SlurmStarting", "Slurm job " + job.id.str() + " is RUNNING; waiting for its node list");
   }
+  if (!slurm_.nodes_synced) {
+    // Whose the nodes are, and what they have, is not known: that is no fault of theirs.
+    memory_.misfits.erase(job.id);
+    wake_at(now_ + 1s);
+    return wait(held.pods, "SlurmUnknown",
+                "Slurm job " + job.id.str() + " is RUNNING; waiting for the first node table from Slurm");
+  }
   if (!knows_layout(held)) return;
   Seats found = seats(held);
   if (denied(held, found)) return;
   const std::size_t members = held.members() + placed(&held);
   if (held.bound == 0 && members < minimum()) found.problem = "its gang has only " + too_few(members);
+  if (found.absent.empty()) memory_.absent.erase(job.id);
   if (found.problem.empty()) {
     memory_.misfits.erase(job.id);
   } else {
     misfit(held, found);
     if (held.bound == 0) return;  // all or none
   }
+  if (!knows_devices(held, found)) return;
   if (wait_for_volumes(held, found.unready)) bind(held, std::move(found.binds));
 }
 
@@ -57,7 +66,16 @@ UnitPlanner::Seats UnitPlanner::seats(const HeldJob& held) {
     if (node && !refusal.empty()) out.ending = true;
     if (refusal.empty()) refusal = nodes_.refusal(pod, *node, beside[host]);
     std::optional<WantedClaim> device_claim;
-    if (refusal.empty() && needs_claim(pod)) refusal = choose_devices(held, i, *node, taken, device_claim);
+    if (refusal.empty() && needs_claim(pod)) {
+      auto chosen = choose_devices(held, i, *node, taken);
+      if (!chosen && chosen.error().passing) {
+        out.absence = fmt::format("node {} {}", host, chosen.error().why);
+        out.absent.push_back(held.pods[i]);
+        out.without.push_back(host);
+        continue;
+      }
+      chosen ? (void)(device_claim = std::move(*chosen)) : (void)(refusal = std::move(chosen.error().why));
+    }
     if (refusal.empty() && !pod.claims.empty() && needs_volumes(pod, *node, out.problem)) {
       out.unready.push_back(held.pods[i]);
     } else if (refusal.empty()) {
@@ -98,6 +116,23 @@ bool UnitPlanner::wait_for_volumes(const HeldJob& held, const std::vector<PodPtr
   return held.bound > 0;
 }
 
+// False: nobody of the job is bound yet. Devices that are not all known, or are away for a moment, are waited for; the
+// node is not to blame before that has lasted.
+bool UnitPlanner::knows_devices(const HeldJob& held, const Seats& seats) {
+  const slurm::Job& job = *held.view->job;
+  if (seats.absent.empty()) return true;
+  plan_.waits_for_nodes = true;
+  const TimePoint patience = memory_.absent.try_emplace(job.id, now_).first->second + kEndPatience;
+  wake_at(std::min(patience, now_ + 5s));
+  if (now_ >= patience && slurm_.reachable) {
+    memory_.absent.erase(job.id);
+    give_back(held, seats.without, seats.absence);
+  }
+  wait(seats.absent, "SlurmUnknown",
+       "Slurm job " + job.id.str() + " is RUNNING but the pod cannot start: " + seats.absence);
+  return held.bound > 0;
+}
+
 bool UnitPlanner::holds_devices(JobId id) const {
   return std::ranges::any_of(unit_.jobs, [id](const JobView& view) {
     const slurm::JobStates& states = view.job->states;
@@ -123,6 +158,7 @@ bool UnitPlanner::knows_layout(const HeldJob& held) {
   if (nodes_.devices() == nullptr || std::ranges::none_of(held.pods, asks)) return true;
   const auto known = memory_.layouts.find(job.id);
   if (known != memory_.layouts.end() && known->second.start_time == job.start_time) {
+    if (memory_.layout_asked) memory_.misfits.erase(job.id);
     memory_.layout_asked.reset();
     return true;
   }
@@ -130,28 +166,31 @@ bool UnitPlanner::knows_layout(const HeldJob& held) {
   wake_at(now_ + 5s);
   if (!memory_.layout_asked) memory_.layout_asked = now_;
   if (now_ - *memory_.layout_asked < 2s) return false;
-  if (const auto why = memory_.untold.find(job.id); why != memory_.untold.end()) {
+  const auto why = memory_.untold.find(job.id);
+  if (why != memory_.untold.end() || now_ - *memory_.layout_asked >= kEndPatience) {
     Seats none;
-    none.problem = "Slurm does not say what it holds: " + why->second;
+    none.problem = "Slurm does not say what it holds";
+    if (why != memory_.untold.end()) none.problem += ": " + why->second;
     misfit(held, none);
   } else {
+    memory_.misfits.erase(job.id);
     wait(held.pods, "SlurmStarting", "Slurm job " + job.id.str() + " is RUNNING; waiting for what it holds there");
   }
   return false;
 }
 
-// Empty, with the claim and what it takes; else why not.
-std::string UnitPlanner::choose_devices(const HeldJob& held, std::size_t i, const kube::Node& node,
-                                        std::set<DeviceId>& taken, std::optional<WantedClaim>& claim) {
+// What it gives is taken.
+std::expected<WantedClaim, ClaimProblem> UnitPlanner::choose_devices(const HeldJob& held, std::size_t i,
+                                                                     const kube::Node& node,
+                                                                     std::set<DeviceId>& taken) const {
   const JobId job = held.view->job->id;
   const DeviceLedger* devices = nodes_.devices();
-  if (devices == nullptr) return "has no devices for the pod: none are read here";
+  if (devices == nullptr) return std::unexpected(ClaimProblem{"has no devices for the pod: none are read here"});
   const Placement at{job, node.meta.key.name, held.hosts[i], nodes_.slurm_node(held.hosts[i])};
   auto wanted = plan_claim(*held.pods[i], at, memory_.layouts.at(job), *devices, taken);
-  if (!wanted) return wanted.error();
+  if (!wanted) return wanted;
   for (DeviceId& device : wanted->devices()) taken.insert(std::move(device));
-  claim = std::move(*wanted);
-  return {};
+  return wanted;
 }
 
 // Slurm gave the node away when the job of that pod ended, and the pod has its grace period still; or it has lost the
@@ -276,6 +315,14 @@ void UnitPlanner::bind(const HeldJob& held, std::vector<UnitPlan::Bind> binds) {
 }
 
 // A job none of whose pods could be bound is given back; of one that has some, only the refused hosts are.
+void UnitPlanner::give_back(const HeldJob& held, const std::vector<std::string>& hosts, const std::string& why) {
+  const JobId job = held.view->job->id;
+  for (const std::string& host : hosts) memory_.refused[host] = now_ + kRefusedFor;
+  if (held.bound == 0) return plan_.cancels.push_back({job, why});
+  for (const std::string& host : hosts) memory_.given_up[{job, host}] = now_ + kRefusedFor;
+  wake_at(now_);
+}
+
 void UnitPlanner::misfit(const HeldJob& held, const Seats& seats) {
   const slurm::Job& job = *held.view->job;
   const std::string& problem = seats.problem;
@@ -285,18 +332,13 @@ void UnitPlanner::misfit(const HeldJob& held, const Seats& seats) {
   wake_at(now_ + 1s);
   if (now_ >= patience && slurm_.reachable) {
     memory_.misfits.erase(job.id);
-    for (const std::string& host : seats.refused) memory_.refused[host] = now_ + kRefusedFor;
-    if (held.bound == 0) {
-      plan_.cancels.push_back({job.id, problem});
-    } else {
-      for (const std::string& host : seats.refused) memory_.given_up[{job.id, host}] = now_ + kRefusedFor;
-      wake_at(now_);
-    }
+    give_back(held, seats.refused, problem);
   }
   std::vector<PodPtr> told = held.pods;
   if (held.bound > 0) {  // the others are bound now
     std::erase_if(told, [&seats](const PodPtr& pod) {
-      return std::ranges::any_of(seats.binds, [&pod](const UnitPlan::Bind& one) { return one.pod == pod; });
+      return std::ranges::find(seats.absent, pod) != seats.absent.end() ||
+             std::ranges::any_of(seats.binds, [&pod](const UnitPlan::Bind& one) { return one.pod == pod; });
     });
   }
   wait(told, seats.unknown ? "SlurmUnknown" : "NodeRefused",

@@ -38,6 +38,7 @@ UnitPlan UnitPlanner::run() {
   take_back_hosts(waiting);
   std::erase_if(memory_.ended, of_no_job);
   std::erase_if(memory_.misfits, of_no_job);
+  std::erase_if(memory_.absent, of_no_job);
   std::erase_if(memory_.updates, [&](const auto& one) {
     return of_no_job(one) && (!unit_.inherits || unit_.inherits->job->id != one.first);
   });
@@ -99,6 +100,7 @@ void UnitPlanner::with_job(HeldJob& held) {
   memory_.failures = 0;
   if (runs(job)) return running(held);
   memory_.misfits.erase(job.id);
+  memory_.absent.erase(job.id);
   wait(held.pods, "SlurmJob" + std::string(slurm::to_string(job.states.base)),
        "Slurm job " + job.id.str() + " is " + slurm::print(job.states));
 }
@@ -121,6 +123,7 @@ bool UnitPlanner::is_marked(const PodPtr& pod, JobId job) const {
 void UnitPlanner::pending(HeldJob& held) {
   const JobView& view = *held.view;
   memory_.misfits.erase(view.job->id);
+  memory_.absent.erase(view.job->id);
   plan_.waits_for_nodes = true;
   for (const PodPtr& pod : held.pods) mark(pod, *view.job);
   const std::size_t others = placed(&held);

@@ -42,7 +42,7 @@ inline constexpr Duration kConfirmWithin = std::chrono::seconds(3);
 // How long a running job may hold a node that Kubernetes refuses before it is given back.
 inline constexpr Duration kMisfitPatience = std::chrono::seconds(30);
 // How long a running job may hold a node while a volume is made there, or while a pod whose job is over still ends
-// there, or a claim of its pod's name.
+// there, or a claim of its pod's name, or while it is not known which devices are there.
 inline constexpr Duration kVolumePatience = std::chrono::minutes(10);
 inline constexpr Duration kEndPatience = std::chrono::minutes(10);
 inline constexpr Duration kLookAgain = std::chrono::minutes(2);
@@ -153,7 +153,7 @@ struct UnitMemory {
   std::string hold_why;
   std::uint32_t failures = 0;                                    // in a row
   std::optional<TimePoint> submitted;                            // the last job that Slurm took
-  std::map<JobId, TimePoint> misfits, volumes;                   // running jobs that cannot be used yet, since when
+  std::map<JobId, TimePoint> misfits, volumes, absent;           // running jobs that cannot be used yet, since when
   std::map<std::pair<JobId, std::uint32_t>, TimePoint> running;  // jobs, with their restarts: when first seen RUNNING
   std::map<JobId, TimePoint> ended;                              // jobs that are over: when first seen so
   std::optional<TimePoint> unlisted_since;                       // labels name a job that may or may not be

@@ -390,6 +390,47 @@ TEST_F(UnitPlanTest, MisfitIsGivenBack) {
   EXPECT_TRUE(memory.refused.contains("bad"));
 }
 
+// After a start Slurm's nodes may be told long after its jobs: that is no fault of the node.
+TEST_F(UnitPlanTest, AJobIsNotGivenBackWhileSlurmsNodesAreNotKnown) {
+  add_job(7, slurm::JobState::kRunning, "n2");
+  mark(7);
+  slurm.nodes_synced = false;
+  for (int i = 0; i < 3; ++i, now += kMisfitPatience) {
+    view.jobs[0].confirmed_at = now;
+    const UnitPlan p = plan();
+    EXPECT_TRUE(p.binds.empty() && p.cancels.empty());
+    EXPECT_EQ(p.waiting.at(0).reason, "SlurmUnknown");
+  }
+  slurm.nodes_synced = true;
+  view.jobs[0].confirmed_at = now;
+  EXPECT_EQ(plan().binds.size(), 1u);
+}
+
+TEST_F(UnitPlanTest, DevicesThatAreNotKnownCostAJobOnlyWhenThatLasts) {
+  DeviceLedger ledger("bridge");
+  nodes.set_devices(&ledger);
+  pod.device_requests = {{interner("c"), interner("deviceclass.resource.kubernetes.io/gpu.example.com"), 1}};
+  add_job(7, slurm::JobState::kRunning, "n2");
+  mark(7);
+  memory.layouts[JobId{7}].nodes = {{.node = "n2", .core_bitmap = {}, .gres = {}}};
+  const TimePoint begin = now;
+  UnitPlan p = plan();
+  EXPECT_EQ(p.waiting.at(0).reason, "SlurmUnknown");
+  now = view.jobs[0].confirmed_at = begin + kEndPatience - 1s;
+  EXPECT_TRUE(plan().cancels.empty());
+  ledger.set_unknown({});
+  p = plan();
+  EXPECT_EQ(p.waiting.at(0).reason, "NodeRefused") << p.waiting.at(0).message;
+  EXPECT_TRUE(p.cancels.empty()) << "a no has its own patience";
+  ledger.set_unknown("they are read anew");
+  plan();
+  now = view.jobs[0].confirmed_at = now + kEndPatience;
+  p = plan();
+  EXPECT_EQ(p.cancels.size(), 1u);
+  EXPECT_TRUE(memory.refused.contains("n2"));
+  nodes.set_devices(nullptr);
+}
+
 // An admission policy: the pod is asked about again, ever less often, and its job is given back as for a node.
 TEST_F(UnitPlanTest, AMarkThatKubernetesRefusesGivesTheJobBack) {
   add_job(7, slurm::JobState::kRunning, "n1");

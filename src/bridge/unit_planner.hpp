@@ -73,6 +73,9 @@ class UnitPlanner final {
   struct Seats {
     std::vector<UnitPlan::Bind> binds;
     std::vector<PodPtr> unready;       // that wait for volumes
+    std::vector<PodPtr> absent;        // whose devices on their host are away, or not known
+    std::vector<std::string> without;  // hosts of these
+    std::string absence;               // the last one's
     std::vector<PodPtr> denied;        // that the API server said no to, and will not be asked about now
     std::vector<std::string> refused;  // hosts
     std::string problem;               // the last one's
@@ -83,11 +86,12 @@ class UnitPlanner final {
   Seats seats(const HeldJob& held);
   bool needs_volumes(const kube::Pod& pod, const kube::Node& node, std::string& problem);
   bool wait_for_volumes(const HeldJob& held, const std::vector<PodPtr>& unready);
+  bool knows_devices(const HeldJob& held, const Seats& seats);
   bool holds_devices(JobId id) const;
   void drop_device_claims(const std::vector<PodPtr>& waiting);
   bool knows_layout(const HeldJob& held);
-  std::string choose_devices(const HeldJob& held, std::size_t i, const kube::Node& node, std::set<DeviceId>& taken,
-                             std::optional<WantedClaim>& claim);
+  std::expected<WantedClaim, ClaimProblem> choose_devices(const HeldJob& held, std::size_t i, const kube::Node& node,
+                                                          std::set<DeviceId>& taken) const;
   void take_back_hosts(const std::vector<PodPtr>& waiting);
   std::string still_there(const std::string& node, bool& unknown) const;
   const UnitMemory::Denial* denial_of(const PodPtr& pod, JobId job) const;
@@ -96,6 +100,7 @@ class UnitPlanner final {
   bool knows_neighbours(const HeldJob& held, const std::vector<UnitPlan::Bind>& binds);
   void bind(const HeldJob& held, std::vector<UnitPlan::Bind> binds);
   void misfit(const HeldJob& held, const Seats& seats);
+  void give_back(const HeldJob& held, const std::vector<std::string>& hosts, const std::string& why);
 
   const Config& config_;
   const Identity& self_;
