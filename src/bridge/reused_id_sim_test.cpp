@@ -55,6 +55,31 @@ TEST(ReusedId, AUsersJobIsNotTakenForOneJustSubmitted) {
   }
 }
 
+// Two clusters share one Slurm, and the bridge of the other one has got the id.
+TEST(ReusedId, AJobOfAnotherClustersBridgeIsNotWaitedFor) {
+  World w(39, 2, 1h);
+  w.scheduler.start();
+  w.pod_sync.start();
+  w.hold_nodes(2);
+  w.loop.advance(1min);
+  add_pod(w, "p");
+  w.loop.advance(1s);
+  ASSERT_EQ(w.live_jobs(), 2u);
+  restart_without_state(w);
+  slurm::JobDescription theirs = of_whole_node();
+  theirs.admin_comment = print_record(
+      {test_config().scheduler_name, "other", Uid("u"), "0123456789abcdef", {{"ns", "theirs"}}, {Uid("u")}, false});
+  w.hold_nodes(1);
+  ASSERT_EQ(w.slurm.submit(std::move(theirs)), JobId{2});
+  w.loop.advance(1min);
+  EXPECT_EQ(w.slurm.model().job(JobId{2})->view.states.base, slurm::JobState::kRunning);
+  const auto* anew = w.slurm.model().job(JobId{3});
+  ASSERT_NE(anew, nullptr);
+  const auto record = parse_record(anew->view.admin_comment);
+  ASSERT_TRUE(record && !record->pods.empty());
+  EXPECT_EQ(record->pods.front().name, "p");
+}
+
 // Its pod went while slurmctld was away, so the cancel is the first thing that it is asked for.
 TEST(ReusedId, AUsersJobIsNotCancelledForAPodThatWentMeanwhile) {
   World w(32, 2, 1h);

@@ -178,6 +178,15 @@ Task<> Scheduler::Impl::tell_failure(const Uid& unit, std::vector<PodPtr> whose,
   co_await notes.tell(std::move(waiting), stop);
 }
 
+// The id that a pod's label names has been given anew: to a user, or to the bridge of another cluster at the same
+// Slurm.
+bool Scheduler::Impl::is_anothers(const slurm::Job& job) const {
+  if (job.admin_comment.empty()) return true;
+  const auto record = parse_record(job.admin_comment);
+  if (!record) return !job.external;
+  return !record->legacy && (record->bridge != self.bridge || record->cluster != self.cluster);
+}
+
 slurm::Knowledge Scheduler::Impl::labelled(const UnitView& view) const {
   for (const PodPtr& pod : view.pods) {
     const JobId job = label_of(*pod);
@@ -186,10 +195,7 @@ slurm::Knowledge Scheduler::Impl::labelled(const UnitView& view) const {
     const slurm::Knowledge known = mirror.knowledge(job);
     const auto seen = mirror.job(job);
     if (known == slurm::Knowledge::kPresent && seen && seen->states.ended()) continue;
-    // The id is another's now.
-    const bool foreign =
-        seen && (seen->admin_comment.empty() || !(seen->external || parse_record(seen->admin_comment)));
-    if (known == slurm::Knowledge::kPresent && foreign) continue;
+    if (known == slurm::Knowledge::kPresent && seen && is_anothers(*seen)) continue;
     if (known != slurm::Knowledge::kGone) return known;
   }
   return slurm::Knowledge::kGone;

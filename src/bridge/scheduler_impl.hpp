@@ -79,6 +79,7 @@ struct Scheduler::Impl {
   void nodes_changed();
   void all_again();
   SlurmView slurm_view() const;
+  bool is_anothers(const slurm::Job& job) const;
   slurm::Knowledge labelled(const UnitView& view) const;
   Task<runtime::Result> reconcile(Uid unit, std::stop_token stop);
   Task<> tell_failure(const Uid& unit, std::vector<PodPtr> whose, std::string why, std::stop_token stop);
