@@ -237,6 +237,32 @@ TEST_F(GangTest, StartedWithFewerNodesTheRestGetsAJob) {
   EXPECT_EQ(next.marks[0].job, JobId{8});
 }
 
+// Nobody could tell whose a job is whose record is too long to be read.
+TEST_F(GangTest, AJobStandsForNoMorePodsThanItsRecordCanName) {
+  view.root->gang->minimum = 1;
+  for (int i = 1000; i < 5000; ++i) add_pod(std::string(240, 'x') + std::to_string(i));
+  std::size_t named = 0;
+  for (std::uint32_t job = 7; job < 9; ++job) {
+    const UnitPlan p = plan();
+    ASSERT_TRUE(p.submit) << job;
+    EXPECT_FALSE(p.update) << "those who wait have no room for more";
+    const auto record = parse_record(*p.submit->admin_comment);
+    ASSERT_TRUE(record);
+    named += record->pods.size();
+    EXPECT_EQ(p.submit->nodes, slurm::NodeCount(1, static_cast<std::uint32_t>(record->pods.size())));
+    add_job(job, slurm::JobState::kPending, {});
+    view.jobs.back().record = *record;
+  }
+  EXPECT_EQ(named, 4000u);
+  EXPECT_FALSE(plan().submit);
+  view.jobs.clear();
+  view.root->gang->minimum = 4000;
+  const UnitPlan p = plan();
+  EXPECT_FALSE(p.submit);
+  ASSERT_EQ(p.waiting.size(), 1u);
+  EXPECT_EQ(p.waiting[0].reason, "InvalidRequest");
+}
+
 // One lost member is replaced on its own node; the others go on.
 TEST_F(GangTest, AReplacementTakesTheFreeNode) {
   bind(*add_pod("a"), 7, "n1");

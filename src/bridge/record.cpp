@@ -10,7 +10,7 @@ namespace bascule::bridge {
 
 namespace {
 
-constexpr json::ParseLimits kLimits{.depth = 8, .bytes = std::size_t{1} << 20};
+constexpr json::ParseLimits kLimits{.depth = 8, .bytes = kMaxRecord};
 constexpr std::int64_t kVersion = 1;
 
 // "ns/name" and nothing else: slurm-bridge writes no other form, and a bare word in foreign JSON must not name a pod.
@@ -56,6 +56,21 @@ std::string print_record(const JobRecord& record) {
   own["spec"] = record.spec;
   own["uids"] = std::move(uids);
   return json::dump(json::Object{{"pods", std::move(pods)}, {"bascule", std::move(own)}});
+}
+
+std::size_t room_for_pods(const JobRecord& record) {
+  const auto printed = [](const std::string& text) { return json::dump(json::Value(text)).size() + 1; };  // a comma
+  std::size_t size =
+      print_record(
+          {record.bridge, record.cluster, record.unit, record.spec, {}, {}, record.legacy, record.cpus, record.owner})
+          .size();
+  std::size_t room = 0;
+  while (room < record.pods.size() && room < record.uids.size()) {
+    size += printed(record.pods[room].str()) + printed(record.uids[room].str());
+    if (size > kMaxRecord) break;
+    ++room;
+  }
+  return room;
 }
 
 std::optional<JobRecord> parse_record(std::string_view admin_comment) {

@@ -29,8 +29,13 @@ struct JobRecord {
   friend bool operator==(const JobRecord&, const JobRecord&) = default;
 };
 
+// In bytes. Longer comments are foreign, so whoever writes a record names no more pods than room_for_pods().
+inline constexpr std::size_t kMaxRecord = std::size_t{1} << 20;
+
 std::string print_record(const JobRecord& record);
-// nullopt: not a record (foreign JSON, other text, a version we do not know). Bounded: comments over 1 MiB are foreign.
+// How many of its pods, from the first on, a record of kMaxRecord can name.
+std::size_t room_for_pods(const JobRecord& record);
+// nullopt: not a record (foreign JSON, other text, a version we do not know, too long).
 std::optional<JobRecord> parse_record(std::string_view admin_comment);
 
 // 16 hexadecimal digits of FNV-1a 64: stable across versions and machines.

@@ -66,6 +66,27 @@ TEST(Record, RefusesWhatIsTooBig) {
   EXPECT_FALSE(parse_record(big));
 }
 
+TEST(Record, NamesAsManyPodsAsCanBeReadAgain) {
+  JobRecord record = sample();
+  record.pods.clear();
+  record.uids.clear();
+  for (int i = 0; i < 10'000; ++i) {
+    record.pods.push_back({"a", std::string(static_cast<std::size_t>(i) % 250, 'x') + std::to_string(i)});
+    record.uids.emplace_back("uid-" + std::to_string(i));
+  }
+  const std::size_t room = room_for_pods(record);
+  ASSERT_LT(room, record.pods.size());
+  const auto cut = [&record](std::size_t to) {
+    JobRecord part = record;
+    part.pods.resize(to);
+    part.uids.resize(to);
+    return print_record(part);
+  };
+  EXPECT_TRUE(parse_record(cut(room)));
+  EXPECT_GT(cut(room + 2).size(), kMaxRecord);
+  EXPECT_EQ(room_for_pods(sample()), 2u);
+}
+
 TEST(Record, SurvivesCutsAndFlips) {
   const unsigned seed = 7;
   SCOPED_TRACE(seed);

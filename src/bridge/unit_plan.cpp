@@ -149,7 +149,7 @@ void UnitPlanner::pending(HeldJob& held) {
 // What Slurm is asked for follows the pods that wait for the job, with those that can join them.
 void UnitPlanner::follow(const HeldJob& held, Waiting& waiting, std::size_t others) {
   const JobView& view = *held.view;
-  std::vector<PodPtr> joining = take_joining(view, waiting.pods.size(), others);
+  std::vector<PodPtr> joining = take_joining(view, waiting.pods, others);
   const auto with = [&waiting](const std::vector<PodPtr>& more) {
     std::vector<PodPtr> pods = waiting.pods;
     std::ranges::copy(more, std::back_inserter(pods));
@@ -167,7 +167,7 @@ void UnitPlanner::follow(const HeldJob& held, Waiting& waiting, std::size_t othe
       wanted.error().pods = std::exchange(joining, {});
       plan_.waiting.push_back(std::move(wanted.error()));
     }
-    std::ranges::copy(take_joining(view, waiting.pods.size() + joining.size(), others), std::back_inserter(joining));
+    std::ranges::copy(take_joining(view, with(joining), others), std::back_inserter(joining));
     wanted = describe(with(joining), others);
   }
   waiting.pods = with(joining);
@@ -190,12 +190,18 @@ void UnitPlanner::follow(const HeldJob& held, Waiting& waiting, std::size_t othe
   }
 }
 
-// Of the pods without a job, those that this one could stand for as well: of a packed gang, until its minimum is there.
-std::vector<PodPtr> UnitPlanner::take_joining(const JobView& view, std::size_t held, std::size_t others) {
-  std::size_t count = jobs_.uncovered.size();
+// Of the pods without a job, those that this one could stand for as well: of a packed gang, until its minimum is there,
+// and never more than its record has room for.
+std::vector<PodPtr> UnitPlanner::take_joining(const JobView& view, const std::vector<PodPtr>& held,
+                                              std::size_t others) {
+  if (jobs_.uncovered.empty()) return {};
+  std::vector<PodPtr> all = held;
+  std::ranges::copy(jobs_.uncovered, std::back_inserter(all));
+  const std::size_t room = room_for_pods(record_of(all, view.record.cpus));
+  std::size_t count = std::min(jobs_.uncovered.size(), room > held.size() ? room - held.size() : 0);
   if (view.record.cpus > 0) {
     const std::size_t wanted = minimum() > others ? minimum() - others : 1;
-    count = std::min(count, wanted > held ? wanted - held : 0);
+    count = std::min(count, wanted > held.size() ? wanted - held.size() : 0);
   }
   const auto last = jobs_.uncovered.begin() + static_cast<std::ptrdiff_t>(count);
   std::vector<PodPtr> joining(jobs_.uncovered.begin(), last);

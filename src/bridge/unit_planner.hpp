@@ -41,7 +41,7 @@ class UnitPlanner final {
   bool is_marked(const PodPtr& pod, JobId job) const;
   void pending(HeldJob& held);
   void follow(const HeldJob& held, Waiting& waiting, std::size_t others);
-  std::vector<PodPtr> take_joining(const JobView& view, std::size_t held, std::size_t others);
+  std::vector<PodPtr> take_joining(const JobView& view, const std::vector<PodPtr>& held, std::size_t others);
   bool can_update() const {
     return unit_.root && slurm_.reachable && slurm_.nodes_synced && !memory_.submitting && !plan_.update &&
            (!memory_.hold_until || now_ >= *memory_.hold_until);
@@ -66,7 +66,8 @@ class UnitPlanner final {
     return std::to_string(members) + " of the " + std::to_string(minimum()) + " pods that must start together";
   }
   bool ended_lately(const std::vector<PodPtr>& pods);
-  std::vector<std::string> refused_besides(const std::string& excluded) const;
+  std::vector<std::string> shunned(const Candidates& candidates, std::size_t least) const;
+  JobRecord record_of(const std::vector<PodPtr>& pods, std::uint32_t cpus) const;
   std::expected<Wanted, Waiting> describe(std::vector<PodPtr> pods, std::size_t elsewhere);
 
   // unit_bind.cpp

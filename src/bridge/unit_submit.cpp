@@ -141,15 +141,33 @@ bool UnitPlanner::ended_lately(const std::vector<PodPtr>& pods) {
   return true;
 }
 
-// Slurm does not know why an earlier job was given back, and would choose the same hosts again.
-std::vector<std::string> UnitPlanner::refused_besides(const std::string& excluded) const {
-  std::vector<std::string> out;
-  if (memory_.refused.empty()) return out;
-  const auto known = slurm::expand_hostlist(excluded);
-  for (const auto& [host, until] : memory_.refused) {
-    if (!known || std::ranges::find(*known, host) == known->end()) out.push_back(host);
+// Hosts that do not fit, and those that earlier jobs were given back for, while there are `least` others: Slurm does
+// not know why and would choose the same again. One hostlist, or none.
+std::vector<std::string> UnitPlanner::shunned(const Candidates& candidates, std::size_t least) const {
+  std::string excluded = candidates.excluded;
+  std::vector<std::string> refused;
+  if (!memory_.refused.empty()) {
+    const auto known = slurm::expand_hostlist(excluded);
+    for (const auto& [host, until] : memory_.refused) {
+      if (!known || std::ranges::find(*known, host) == known->end()) refused.push_back(host);
+    }
   }
-  return out;
+  if (candidates.usable >= least + refused.size()) {
+    for (const std::string& host : refused) excluded += (excluded.empty() ? "" : ",") + host;
+  }
+  return excluded.empty() ? std::vector<std::string>{} : std::vector{std::move(excluded)};
+}
+
+// Without the description's fingerprint, but as long as with one.
+JobRecord UnitPlanner::record_of(const std::vector<PodPtr>& pods, std::uint32_t cpus) const {
+  JobRecord record{self_.bridge, self_.cluster, unit_.uid, fingerprint({}), {}, {}, false, cpus};
+  for (const PodPtr& pod : pods) {
+    record.pods.push_back(pod->meta.key);
+    record.uids.push_back(pod->meta.uid);
+  }
+  const kube::OwnerReference* owner = pods.front()->meta.controller();
+  if (!unit_.root->gang && owner != nullptr) record.owner = owner->uid;
+  return record;
 }
 
 // One job for `pods`, with node lists and record, or why there is none. `elsewhere`: members of the gang that have
@@ -168,38 +186,37 @@ std::expected<UnitPlanner::Wanted, Waiting> UnitPlanner::describe(std::vector<Po
       return std::unexpected(Waiting{"VolumeNotReady", "pod " + pod->meta.key.str() + ": " + problem, {}, pods});
     }
   }
-  // Slurm takes a range of nodes but one number of tasks: those that must start together, the rest by jobs of their
-  // own, as many as get room.
   const bool packed = description->tasks.has_value();
-  if (packed && needed < pods.size()) {
-    pods.resize(needed);
-    description->tasks = static_cast<std::uint32_t>(needed);
-    description->nodes = slurm::NodeCount{1, *description->tasks};
+  const std::uint32_t cpus = packed ? description->cpus_per_task.value_or(1) : 0;
+  const std::size_t room = room_for_pods(record_of(pods, cpus));
+  if (room < needed) {
+    return std::unexpected(Waiting{"InvalidRequest",
+                                   "the names of the " + std::to_string(needed) +
+                                       " pods that must start together do not fit into the comment of one Slurm job",
+                                   {},
+                                   pods});
   }
+  // Slurm takes a range of nodes but one number of tasks: those that must start together. The rest start by jobs of
+  // their own, as many as get room.
+  if (const std::size_t keep = packed ? needed : room; keep < pods.size()) {
+    pods.resize(keep);
+    description->nodes = static_cast<std::uint32_t>(keep);
+    if (packed) description->tasks = static_cast<std::uint32_t>(keep);
+    if (packed) description->nodes = slurm::NodeCount{1, *description->tasks};
+  }
+  const std::size_t least = packed ? 1 : needed;
   const Candidates& candidates = nodes_.candidates(pods, description->partition.value_or(""));
-  if (candidates.usable < (packed ? 1 : needed)) {
+  if (candidates.usable < least) {
     return std::unexpected(
         Waiting{"Unschedulable", "no node that Slurm may use fits the pod: " + candidates.why_none, {}, pods});
   }
   if (needed < pods.size()) {
     description->nodes = {static_cast<std::uint32_t>(needed), static_cast<std::uint32_t>(pods.size())};
   }
-  std::string excluded = candidates.excluded;
-  if (const auto refused = refused_besides(excluded); candidates.usable >= (packed ? 1 : needed) + refused.size()) {
-    for (const std::string& host : refused) excluded += (excluded.empty() ? "" : ",") + host;
-  }
   // Said when it is empty, too: a job that waits else goes on shunning a node that fits again.
-  description->excluded_nodes.emplace();
-  if (!excluded.empty()) description->excluded_nodes->push_back(std::move(excluded));
-  JobRecord record{self_.bridge, self_.cluster, unit_.uid, fingerprint(slurm::encode_update(*description)), {},
-                   {},           false};
-  for (const PodPtr& pod : pods) {
-    record.pods.push_back(pod->meta.key);
-    record.uids.push_back(pod->meta.uid);
-  }
-  if (packed) record.cpus = description->cpus_per_task.value_or(1);
-  const kube::OwnerReference* owner = pods.front()->meta.controller();
-  if (!unit_.root->gang && owner != nullptr) record.owner = owner->uid;
+  description->excluded_nodes = shunned(candidates, least);
+  JobRecord record = record_of(pods, cpus);
+  record.spec = fingerprint(slurm::encode_update(*description));
   description->admin_comment = print_record(record);
   return Wanted{std::move(*description), std::move(record)};
 }
