@@ -64,34 +64,46 @@ bool asks_plugin_for_gpus(const PodConstraints& pods) {
 }  // namespace
 
 void NodeTable::on_node(const NodePtr& before, const NodePtr& after) {
-  if (before) {
-    const auto it = nodes_.find(slurm_name_of(*before));
-    if (it != nodes_.end() && it->second->meta.uid == before->meta.uid) nodes_.erase(it);
-  }
-  if (after) nodes_.insert_or_assign(slurm_name_of(*after), after);
+  const auto take_out = [this](const NodePtr& one) {
+    std::vector<NodePtr>& nodes = nodes_[slurm_name_of(*one)];
+    std::erase_if(nodes, [&](const NodePtr& node) { return node->meta.key == one->meta.key; });
+    if (nodes.empty()) nodes_.erase(slurm_name_of(*one));
+  };
+  if (before) take_out(before);
+  if (after) take_out(after);
+  if (after) nodes_[slurm_name_of(*after)].push_back(after);
   if (before && after && same_for_candidates(*before, *after)) return;
   if (before) changed(slurm_name_of(*before));
   if (after && (!before || slurm_name_of(*after) != slurm_name_of(*before))) changed(slurm_name_of(*after));
 }
 
 void NodeTable::on_slurm_node(const SlurmNodePtr& before, const SlurmNodePtr& after) {
+  bool same = before && after && before->partitions == after->partitions && before->gres == after->gres;
   if (before && !after) slurm_.erase(before->name);
-  if (after) slurm_.insert_or_assign(after->name, after);
-  const bool same = before && after && before->partitions == after->partitions && before->gres == after->gres;
+  if (after) {
+    SlurmSide& side = slurm_[after->name];
+    const auto mark = after->states.has(slurm::NodeFlag::kExternal) ? parse_mark(after->extra) : std::nullopt;
+    const bool elsewhere = mark && !cluster_.empty() && mark->cluster != cluster_;
+    same = same && side.elsewhere == elsewhere;
+    side = {after, elsewhere};
+  }
   if (!same) changed(after ? after->name : before->name);
 }
 
 void NodeTable::on_devices(const std::string& kube_node) {
+  const auto has = [&kube_node](const std::vector<NodePtr>& nodes) {
+    return std::ranges::any_of(nodes, [&](const NodePtr& node) { return node->meta.key.name == kube_node; });
+  };
   const auto same = nodes_.find(kube_node);
-  if (same != nodes_.end() && same->second->meta.key.name == kube_node) return changed(kube_node);
-  for (const auto& [name, node] : nodes_) {
-    if (kube_node.empty() || node->meta.key.name == kube_node) changed(name);
+  if (same != nodes_.end() && has(same->second)) return changed(kube_node);
+  for (const auto& [name, nodes] : nodes_) {
+    if (kube_node.empty() || has(nodes)) changed(name);
   }
 }
 
 const slurm::Node* NodeTable::slurm_node(const std::string& name) const {
   const auto it = slurm_.find(name);
-  return it == slurm_.end() ? nullptr : it->second.get();
+  return it == slurm_.end() ? nullptr : it->second.node.get();
 }
 
 void NodeTable::changed(const std::string& name) {
@@ -179,17 +191,17 @@ bool NodeTable::judge(Class& kind, std::uint32_t number) const {
              return std::ranges::find(node.partitions, one) != node.partitions.end();
            });
   };
-  if (slurm_node != slurm_.end() && in_partition(*slurm_node->second)) {
-    const auto node = nodes_.find(names_[number]);
-    std::string why = node == nodes_.end() ? "is not a node of this Kubernetes cluster" : "";
+  if (slurm_node != slurm_.end() && in_partition(*slurm_node->second.node)) {
+    const NodePtr node = by_slurm_name(names_[number]);
+    std::string why = node ? "" : absence(names_[number]);
     for (const PodConstraints& one : kind.constraints) {
-      if (why.empty()) why = misfit(one, *node->second, When::kBeforeSubmit);
+      if (why.empty()) why = misfit(one, *node, When::kBeforeSubmit);
       if (why.empty() && !one.attached.empty()) {
-        why = volumes_.excess(one.attached, {}, node->second->meta.key.name);
+        why = volumes_.excess(one.attached, {}, node->meta.key.name);
         if (!why.empty()) why.insert(0, "cannot have so many ");
       }
       if (why.empty() && devices_ != nullptr) {
-        why = devices_->shortage(one.requests, node->second->meta.key.name, slurm_node->second->gres);
+        why = devices_->shortage(one.requests, node->meta.key.name, slurm_node->second.node->gres);
       }
     }
     verdict = kUsable;
@@ -260,7 +272,15 @@ std::vector<Neighbour> NodeTable::neighbours(const std::string& node) const {
 
 NodePtr NodeTable::by_slurm_name(const std::string& name) const {
   const auto it = nodes_.find(name);
-  return it == nodes_.end() ? nullptr : it->second;
+  if (it == nodes_.end() || it->second.size() != 1) return nullptr;
+  const auto side = slurm_.find(name);
+  return side != slurm_.end() && side->second.elsewhere ? nullptr : it->second.front();
+}
+
+std::string NodeTable::absence(const std::string& slurm_name) const {
+  const auto it = nodes_.find(slurm_name);
+  const bool several = it != nodes_.end() && it->second.size() > 1;
+  return several ? "is the name in Slurm of several Kubernetes nodes" : NodeView::absence(slurm_name);
 }
 
 std::string NodeTable::refusal(const kube::Pod& pod, const kube::Node& node, const std::vector<PodPtr>& beside) const {

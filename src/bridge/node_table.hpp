@@ -19,6 +19,8 @@ class NodeTable final : public NodeView {
  public:
   using SlurmNodePtr = std::shared_ptr<const slurm::Node>;
 
+  // The uid of ours: external nodes in Slurm that bear the mark of another are that one's.
+  void set_cluster(std::string uid) { cluster_ = std::move(uid); }
   void on_node(const NodePtr& before, const NodePtr& after);
   void on_slurm_node(const SlurmNodePtr& before, const SlurmNodePtr& after);
   void on_pod(const PodPtr& before, const PodPtr& after) { usage_.on_pod(before, after); }
@@ -37,6 +39,7 @@ class NodeTable final : public NodeView {
 
   const Candidates& candidates(const std::vector<PodPtr>& pods, const std::string& partition) override;
   NodePtr by_slurm_name(const std::string& name) const override;
+  std::string absence(const std::string& slurm_name) const override;
   std::string volume_problem(const kube::Pod& pod) const override { return volumes_.needs_of(pod).problem; }
   Volumes::Binding volumes_on(const kube::Pod& pod, const kube::Node& node) const override {
     return volumes_.binding_of(pod, node);
@@ -59,6 +62,10 @@ class NodeTable final : public NodeView {
     std::vector<Reason> reasons;          // why nodes are refused, and how many are; 0: a free place
     Candidates candidates;
   };
+  struct SlurmSide {
+    SlurmNodePtr node;
+    bool elsewhere = false;  // another cluster's
+  };
   void changed(const std::string& name);
   std::uint32_t number_of(const std::string& name);
   PodConstraints constraints_for(const kube::Pod& pod) const;
@@ -68,8 +75,9 @@ class NodeTable final : public NodeView {
   void conclude(Class& kind) const;
   bool is_without_gpus(const std::string& name) const;
 
-  std::unordered_map<std::string, NodePtr> nodes_;  // by Slurm name
-  std::unordered_map<std::string, SlurmNodePtr> slurm_;
+  std::string cluster_;
+  std::unordered_map<std::string, std::vector<NodePtr>> nodes_;  // by Slurm name; of several none is meant
+  std::unordered_map<std::string, SlurmSide> slurm_;
   std::unordered_map<std::string, Class> classes_;
   std::unordered_map<std::string, std::uint32_t> numbers_;  // of every name that is a node of either
   std::vector<std::string> names_;                          // by number; empty: of none

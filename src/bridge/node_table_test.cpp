@@ -6,6 +6,7 @@
 #include <random>
 
 #include "bridge/names.hpp"
+#include "bridge/node_facts.hpp"
 #include "slurm/hostlist.hpp"
 
 namespace bascule::bridge {
@@ -100,6 +101,52 @@ TEST_F(NodeTableTest, SlurmNodesOutsideKubernetesAreExcluded) {
   add("n1");
   table.on_slurm_node(nullptr, make_slurm("hpc1"));
   EXPECT_EQ(table.candidates({pod()}, "p").excluded, "hpc1");
+}
+
+// A typo, or a node that takes another's name by its label: a pod must not land on the wrong one.
+TEST_F(NodeTableTest, ANameThatTwoNodesHaveIsNobodys) {
+  add("n1");
+  add("n2");
+  const auto named_alike = [this] {
+    auto node = std::make_shared<kube::Node>(*make("impostor"));
+    node->meta.labels = {{interner(names::kSlurmNodeName), interner("n1")}};
+    return NodePtr(node);
+  }();
+  const NodePtr first = table.by_slurm_name("n1");
+  ASSERT_TRUE(first);
+  table.on_node(nullptr, named_alike);
+  EXPECT_FALSE(table.by_slurm_name("n1"));
+  EXPECT_EQ(table.absence("n1"), "is the name in Slurm of several Kubernetes nodes");
+  EXPECT_EQ(table.candidates({pod()}, "p").excluded, "n1");
+  table.on_node(first, first);  // its next heartbeat
+  EXPECT_FALSE(table.by_slurm_name("n1"));
+  table.on_node(named_alike, nullptr);
+  EXPECT_EQ(table.by_slurm_name("n1"), first);
+  EXPECT_EQ(table.candidates({pod()}, "p").excluded, "");
+}
+
+// Two clusters with nodes of the same name share one Slurm.
+TEST_F(NodeTableTest, AnExternalNodeOfAnotherClusterIsNotOurs) {
+  table.set_cluster("c1");
+  add("n1");
+  add("n2");
+  const auto marked = [](const std::string& name, const std::string& cluster, bool external = true) {
+    auto node = std::make_shared<slurm::Node>(*make_slurm(name));
+    if (external) node->states.flags |= static_cast<std::uint32_t>(slurm::NodeFlag::kExternal);
+    node->extra = print_mark({"bridge", cluster, {}});
+    return NodeTable::SlurmNodePtr(node);
+  };
+  EXPECT_EQ(table.candidates({pod()}, "p").excluded, "");
+  const auto theirs = marked("n1", "c2");
+  table.on_slurm_node(make_slurm("n1"), theirs);
+  table.on_slurm_node(make_slurm("n2"), marked("n2", "c1"));
+  EXPECT_EQ(table.candidates({pod()}, "p").excluded, "n1");
+  EXPECT_FALSE(table.by_slurm_name("n1"));
+  EXPECT_TRUE(table.by_slurm_name("n2"));
+  EXPECT_EQ(table.absence("n1"), "is not a node of this Kubernetes cluster");
+  table.on_slurm_node(theirs, marked("n1", "c2", false));
+  EXPECT_EQ(table.candidates({pod()}, "p").excluded, "") << "a node with a slurmd may be of both";
+  EXPECT_TRUE(table.by_slurm_name("n1"));
 }
 
 // The members of a gang share one job: each of its nodes must take any of them.

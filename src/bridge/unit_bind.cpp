@@ -62,7 +62,7 @@ UnitPlanner::Seats UnitPlanner::seats(const HeldJob& held) {
     }
     const NodePtr node = nodes_.by_slurm_name(host);
     bool unknown = false;
-    std::string refusal = node ? still_there(node->meta.key.name, unknown) : "is not a node of this Kubernetes cluster";
+    std::string refusal = node ? still_there(node->meta.key.name, unknown) : nodes_.absence(host);
     if (node && !refusal.empty()) out.ending = true;
     if (refusal.empty()) refusal = nodes_.refusal(pod, *node, beside[host]);
     std::optional<WantedClaim> device_claim;

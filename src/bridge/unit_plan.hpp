@@ -110,8 +110,12 @@ class NodeView {
   virtual ~NodeView() = default;
   // `pods` is not empty. The reference holds until the next call.
   virtual const Candidates& candidates(const std::vector<PodPtr>& pods, const std::string& partition) = 0;
-  // By the name in Slurm; nullptr when no Kubernetes node has it.
+  // By the name in Slurm; nullptr when there is no such Kubernetes node, or it is not sure which is meant.
   virtual NodePtr by_slurm_name(const std::string& name) const = 0;
+  // Why there is none.
+  virtual std::string absence(const std::string& /*slurm_name*/) const {
+    return "is not a node of this Kubernetes cluster";
+  }
   // Empty: nothing is amiss with the pod's claims before a node is chosen.
   virtual std::string volume_problem(const kube::Pod& pod) const = 0;
   // What its claims need on this node before it is bound there.
