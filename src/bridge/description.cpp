@@ -58,7 +58,7 @@ std::optional<std::uint32_t> whole_cpus(const Quantity& quantity) {
   if (cpus <= 0) return std::nullopt;
   return static_cast<std::uint32_t>(std::min<std::int64_t>(cpus, kMaxCount));
 }
-// Rounded up, since 0 means all memory to Slurm.
+// Rounded up, since 0 means all memory to Slurm. nullopt: none.
 std::optional<std::uint64_t> whole_mib(const Quantity& quantity) {
   const std::int64_t bytes = quantity.ceil();
   if (bytes <= 0) return std::nullopt;
@@ -67,17 +67,16 @@ std::optional<std::uint64_t> whole_mib(const Quantity& quantity) {
 
 std::string set_cpus(slurm::JobDescription& job, std::string_view value) {
   const auto quantity = Quantity::parse(value);
-  const auto cpus = quantity ? whole_cpus(*quantity) : std::nullopt;
-  if (!cpus) return "a quantity of CPUs above 0, e.g. 2 or 500m";
-  job.cpus_per_task = cpus;
+  if (!quantity || *quantity < Quantity(0)) return "a quantity of CPUs, e.g. 2 or 500m";
+  job.cpus_per_task = whole_cpus(*quantity).value_or(1);  // as Slurm takes a 0
   return {};
 }
 
 std::string set_memory(slurm::JobDescription& job, std::string_view value) {
   const auto quantity = Quantity::parse(value);
-  const auto mib = quantity ? whole_mib(*quantity) : std::nullopt;
-  if (!mib) return "a quantity of memory above 0, e.g. 512Mi or 1Gi";
-  job.memory_per_node = mib;
+  if (!quantity || *quantity < Quantity(0))
+    return "a quantity of memory, e.g. 512Mi or 1Gi, or 0 for all of the node's";
+  job.memory_per_node = whole_mib(*quantity).value_or(0);
   return {};
 }
 
@@ -239,7 +238,7 @@ void pack(const Wants& wants, const Root& root, slurm::JobDescription& job) {
   job.tasks_per_node.reset();
   job.nodes = slurm::NodeCount{1, *job.tasks};
   job.cpus_per_task = job.cpus_per_task.value_or(1);
-  if (job.memory_per_node) {
+  if (job.memory_per_node.value_or(0) > 0) {
     job.memory_per_cpu = (*job.memory_per_node + *job.cpus_per_task - 1) / *job.cpus_per_task;
     job.memory_per_node.reset();
   }

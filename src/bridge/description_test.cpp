@@ -144,7 +144,14 @@ TEST(Describe, SmallAmountsAreNotNothing) {
   EXPECT_EQ(odd.cpus_per_task, 3u);
   EXPECT_EQ(odd.memory_per_node, 2u);
   EXPECT_FALSE(described(root({}), {pod({{"cpu", "0"}, {"memory", "0"}})}).memory_per_node);
-  EXPECT_THAT(faults({{"cpu-per-task", "0"}, {"mem-per-node", "0"}}), testing::SizeIs(2));
+}
+
+// As sbatch's --mem=0; and Slurm takes 0 CPUs for one.
+TEST(Describe, AnExplicitZeroMeansWhatItMeansToSlurm) {
+  const auto all = described(root({{"cpu-per-task", "0"}, {"mem-per-node", "0"}}), {pod({{"memory", "1Gi"}})});
+  EXPECT_EQ(all.cpus_per_task, 1u);
+  EXPECT_EQ(all.memory_per_node, 0u);
+  EXPECT_THAT(faults({{"cpu-per-task", "-1m"}, {"mem-per-node", "-1"}}), testing::SizeIs(2));
 }
 
 TEST(Describe, TheLargestOfRequestsLimitsAndPodsCounts) {

@@ -40,12 +40,16 @@ std::string describe(const slurm::JobDescription& job) {
                       ? fmt::format("{} node{}", nodes.maximum, nodes.maximum == 1 ? "" : "s")
                       : fmt::format("{} to {} nodes", nodes.minimum, nodes.maximum));
   if (job.cpus_per_task) parts.push_back(fmt::format("{} CPUs", *job.cpus_per_task));
-  if (job.memory_per_node) parts.push_back(fmt::format("{} MiB", *job.memory_per_node));
+  if (job.memory_per_node) {
+    parts.push_back(*job.memory_per_node > 0 ? fmt::format("{} MiB", *job.memory_per_node) : "all memory");
+  }
   if (job.tres_per_node) parts.push_back(*job.tres_per_node);
   if (job.partition) parts.push_back("partition " + *job.partition);
   if (job.account) parts.push_back("account " + *job.account);
   if (job.time_limit) parts.push_back(fmt::format("{} min", *job.time_limit));
-  if (job.excluded_nodes) parts.push_back("without nodes " + fmt::format("{}", fmt::join(*job.excluded_nodes, ",")));
+  if (job.excluded_nodes && !job.excluded_nodes->empty()) {
+    parts.push_back("without nodes " + fmt::format("{}", fmt::join(*job.excluded_nodes, ",")));
+  }
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

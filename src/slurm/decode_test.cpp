@@ -202,7 +202,7 @@ TEST(SlurmEncode, ASubmit) {
   job.exclusive = true;
   job.required_nodes = std::vector<std::string>{"n1", "n2"};
   EXPECT_EQ(encode_submit(job),
-            R"({"job":{"name":"a\"b","nodes":"2","memory_per_node":{"set":true,"number":1},)"
+            R"({"job":{"name":"a\"b","nodes":"2","memory_per_node":{"set":true,"number":0},)"
             R"("time_limit":{"set":true,"number":10},"required_nodes":["n1","n2"],"shared":["none"],)"
             R"("flags":["EXTERNAL_JOB"]}})");
   const std::string placeholder = encode_placeholder(job);

@@ -59,7 +59,7 @@ json::Object describe(const JobDescription& job) {
   put(to, "tasks", job.tasks);
   put(to, "tasks_per_node", job.tasks_per_node);
   put(to, "cpus_per_task", job.cpus_per_task);
-  if (job.memory_per_node) to["memory_per_node"] = number(std::max<std::uint64_t>(1, *job.memory_per_node));
+  if (job.memory_per_node) to["memory_per_node"] = number(*job.memory_per_node);
   if (job.memory_per_cpu) to["memory_per_cpu"] = number(std::max<std::uint64_t>(1, *job.memory_per_cpu));
   if (job.time_limit) to["time_limit"] = number(*job.time_limit);
   if (job.priority) to["priority"] = number(*job.priority);

@@ -1,5 +1,5 @@
 // Writes what slurmrestd reads. Numbers of the kind {set, number} always carry "set": without it slurmrestd takes them
-// as unset, and a time limit becomes unlimited. `nodes` is text. Memory is never 0, which would mean the whole node.
+// as unset, and a time limit becomes unlimited. `nodes` is text.
 #pragma once
 
 #include <string>

@@ -184,7 +184,7 @@ struct JobDescription {
   std::optional<std::string> tres_per_node, tres_per_task;
   std::optional<NodeCount> nodes;
   std::optional<std::uint32_t> tasks, tasks_per_node, cpus_per_task;
-  std::optional<std::uint64_t> memory_per_node, memory_per_cpu;  // MiB, never 0; one of them
+  std::optional<std::uint64_t> memory_per_node, memory_per_cpu;  // MiB; one of them. 0 for each node: all
   std::optional<std::uint32_t> time_limit;                       // minutes
   std::optional<std::uint32_t> priority;
   std::optional<std::vector<std::string>> required_nodes, excluded_nodes;
