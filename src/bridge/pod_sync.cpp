@@ -50,6 +50,9 @@ json::Object disruption_patch(const PodSyncPlan::Delete& one, WallTime now) {
 // How long a pod whose node Slurm has given away is kept for the word that it is not to blame.
 constexpr Duration kDisruptionWaits = 30s;
 
+// When what was not written is tried again, if nothing else wakes the unit.
+constexpr Duration kWriteAgain = 30s;
+
 // For the first time: one that was requeued has its restarts to tell.
 bool starts(const slurm::Job* known, const slurm::JobStates& now) {
   const bool waited = known == nullptr || (known->states.base == slurm::JobState::kPending && !requeued(*known));
@@ -132,10 +135,13 @@ struct PodSync::Impl {
                           warning.note);
     }
     for (const JobId job : plan.asks) parts.mirror.want(job);
+    bool unwritten = false;
     for (const PodSyncPlan::Tell& one : plan.conditions) {
       const bool told = co_await tell(one.pod, known_patch(one, loop.wall()), stop);
+      unwritten = unwritten || !told;
       if (told) memory[unit].told.insert_or_assign(one.pod->meta.uid, one.known ? std::string() : one.message);
     }
+    if (unwritten) result.requeue_after = std::min(result.requeue_after.value_or(kWriteAgain), kWriteAgain);
     co_await remove_pods(plan.deletes, unit, stop);
     for (const PodSyncPlan::Adopt& one : plan.adopts) co_await adopt_job(one, stop);
     for (const auto& [job, pods] : plan.pins) co_await pin_job(job, pods, unit, stop);

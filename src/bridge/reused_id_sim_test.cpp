@@ -199,6 +199,44 @@ TEST(ReusedId, APreemptedPodDoesNotRunOnWhileItsConditionCannotBeWritten) {
   }
 }
 
+// Whoever reads that Slurm does not know the job may drain the node or delete the pod: that it does must come.
+TEST(ReusedId, AJobThatIsKnownAgainIsToldThoughTheApiServerFailsOnce) {
+  for (const int code : {500, 403}) {
+    World w(38, 1, 1h);
+    w.scheduler.start();
+    w.pod_sync.start();
+    add_pod(w, "p");
+    w.loop.advance(10s);
+    ASSERT_EQ(node_of(w, "p"), "n1");
+    const std::string comment = w.slurm.model().job(JobId{1})->view.admin_comment;
+    restart_without_state(w);
+    ASSERT_EQ(w.slurm.submit(of_whole_node()), JobId{1});
+    const auto known = [&w] {
+      const json::Value pod = *w.api.get(r::kPods, {"slurm-bridge", "p"});
+      for (const json::Value& one : *json::array_at(pod, {"status", "conditions"})) {
+        if (json::string_at(one, {"type"}) == names::kSlurmJobKnown)
+          return std::string(json::string_at(one, {"status"}));
+      }
+      return std::string("not said");
+    };
+    ASSERT_TRUE(w.loop.run_until([&] { return known() == "False"; }, 5min));
+    std::optional<TimePoint> failed;
+    w.api.set_faults([&](const testing::ApiCall& call) -> testing::ApiFault {
+      if (!call.is("patch", "pods/status")) return {};
+      if (!failed) failed = w.loop.now();
+      if (w.loop.now() - *failed > 5s) return {};
+      return {.kind = testing::ApiFault::Kind::kStatus, .code = code};
+    });
+    slurm::JobDescription change;  // somebody has put its state back
+    change.admin_comment = comment;
+    ASSERT_TRUE(w.slurm.model().update_job(w.slurm.now(), JobId{1}, change));
+    w.loop.advance(30s);
+    ASSERT_TRUE(failed);
+    EXPECT_TRUE(w.loop.run_until([&] { return known() == "True"; }, 30s)) << code;
+    EXPECT_EQ(node_of(w, "p"), "n1");
+  }
+}
+
 // A policy of somebody else's that refuses its conditions.
 TEST(ReusedId, APodWhoseConditionIsRefusedIsDeletedAllTheSame) {
   World w(34, 1, 1h);
