@@ -82,6 +82,35 @@ TEST_F(Life, ARequeuedGangComesBackTogetherInItsJob) {
   EXPECT_EQ(w.live_jobs(), 0u);
 }
 
+// A webhook of somebody else's is away, and the conditions of a gang's pods fail batch by batch: they wait for it
+// together, since Slurm has given all their nodes away.
+TEST_F(Life, ALargeGangWaitsForItsConditionsOnce) {
+  World large{3, 9, 1h};
+  large.scheduler.start();
+  large.loop.advance(1ms);
+  large.pod_sync.start();
+  large.add_gang("gang", 65, 65, {{"slurmjob.slinky.slurm.net/exclusive", "false"}});
+  large.loop.advance(20s);
+  std::set<std::string> stopped;
+  for (const json::Value& pod : large.pods_on_nodes()) stopped.emplace(json::string_at(pod, {"metadata", "uid"}));
+  ASSERT_EQ(stopped.size(), 65u);
+  large.api.set_faults([](const testing::ApiCall& call) -> testing::ApiFault {
+    if (!call.is("patch", "pods/status")) return {};
+    return {.kind = testing::ApiFault::Kind::kStatus, .code = 500};
+  });
+  large.slurm.model().requeue(large.slurm.now(), JobId{1}, 1h);
+  const auto left = [&] {
+    return std::ranges::count_if(large.api.list(r::kPods), [&](const json::Value& pod) {
+      return stopped.contains(std::string(json::string_at(pod, {"metadata", "uid"}))) &&
+             json::find(pod, {"metadata", "deletionTimestamp"}) == nullptr;
+    });
+  };
+  large.loop.advance(20s);
+  EXPECT_EQ(left(), 65);
+  large.loop.advance(40s);
+  EXPECT_EQ(left(), 0);
+}
+
 // Several Jobs' pods stopped at once, while both processes die now and then: every job finds a successor, none is lost.
 TEST_F(Life, RequeuesHealThroughKills) {
   start();

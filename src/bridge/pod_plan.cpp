@@ -48,7 +48,8 @@ class PodPlanner final {
     std::erase_if(memory_.unknown, gone);
     std::erase_if(memory_.unheard_of, gone);
     std::erase_if(memory_.told, gone);
-    std::erase_if(memory_.undisrupted, gone);
+    const auto disrupted = [](const PodSyncPlan::Delete& one) { return !one.disruption.empty(); };
+    if (std::ranges::none_of(plan_.deletes, disrupted)) memory_.undisrupted.reset();
     for (const PodPtr& pod : view_.pods) check_release(pod);
     for (const ClaimPtr& claim : view_.device_claims) {
       const auto pod = std::ranges::find(view_.pods, claim->pod, [](const PodPtr& one) { return one->meta.uid; });

@@ -37,10 +37,10 @@ struct PodSyncMemory {
   std::map<Uid, TimePoint> unknown;         // pods that are over or gone and whose job is not known, since when
   std::map<Uid, TimePoint> unheard_of;      // bound pods whose job is above all that Slurm lists, since when
   std::map<Uid, std::string> told;  // pods whose condition SlurmJobKnown was made false: its message, empty: true again
-  std::map<Uid, TimePoint> undisrupted;  // pods whose DisruptionTarget the API server fails to write, since when
+  std::optional<TimePoint> undisrupted;  // the API server fails to write DisruptionTarget of one of them, since then
   bool empty() const noexcept {
     return without_pods.empty() && released.empty() && unknown.empty() && unheard_of.empty() && told.empty() &&
-           undisrupted.empty();
+           !undisrupted;
   }
 };
 

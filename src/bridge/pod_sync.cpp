@@ -47,7 +47,7 @@ json::Object disruption_patch(const PodSyncPlan::Delete& one, WallTime now) {
   return {{"status", json::Object{{"conditions", json::Array{std::move(condition)}}}}};
 }
 
-// How long a pod whose node Slurm has given away is kept for the word that it is not to blame.
+// How long pods whose nodes Slurm has given away are kept for the word that they are not to blame.
 constexpr Duration kDisruptionWaits = 30s;
 
 // When what was not written is tried again, if nothing else wakes the unit.
@@ -181,8 +181,9 @@ struct PodSync::Impl {
     } catch (const kube::Refused& error) {
       why = error.what();
     } catch (const kube::NotDone& error) {
-      const TimePoint since = memory[unit].undisrupted.try_emplace(one.pod->meta.uid, loop.now()).first->second;
-      if (loop.now() - since < kDisruptionWaits) throw;
+      std::optional<TimePoint>& since = memory[unit].undisrupted;
+      if (!since) since = loop.now();
+      if (loop.now() - *since < kDisruptionWaits) throw;
       why = error.what();
     }
     if (!why.empty()) {
