@@ -212,6 +212,27 @@ TEST(ClaimSim, APodThatIsNeverBoundTakesItsClaimAlong) {
   EXPECT_EQ(w.live_jobs(), 0u);
 }
 
+// The claim of the pod's earlier job stands for other devices than the next one gives: that cannot be used.
+TEST(ClaimSim, AClaimThatMayNotBeRemovedGivesTheNextJobBack) {
+  Unbound w(16, "pods/status");
+  w.api.set_faults([&w](const ::bascule::testing::ApiCall& call) -> ::bascule::testing::ApiFault {
+    if (!w.refuse || !call.is("patch", "resourceclaims")) return {};
+    return {.kind = ::bascule::testing::ApiFault::Kind::kStatus, .code = 403};
+  });
+  const JobId first = w.job_named_by("a");
+  ASSERT_TRUE(w.slurm.model().cancel(w.slurm.now(), first));
+  ASSERT_TRUE(w.loop.run_until([&] { return w.job_named_by("a") != first; }, 60s));
+  const JobId second = w.job_named_by("a");
+  w.loop.advance(20s);
+  EXPECT_FALSE(w.over(second));
+  EXPECT_THAT(w.text_of("a"), HasSubstr("KubernetesRefused"));
+  w.loop.advance(20s);
+  EXPECT_TRUE(w.over(second));
+  w.refuse = false;
+  EXPECT_TRUE(w.loop.run_until([&] { return w.node_of("a") == "n1"; }, 3min)) << w.text_of("a");
+  w.check();
+}
+
 TEST(ClaimSim, KilledBetweenCreatingAndAllocatingTheNextOneGoesOn) {
   Unbound w(11, "resourceclaims/status");
   ASSERT_FALSE(w.claims().at(0)->allocated);

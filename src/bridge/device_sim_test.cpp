@@ -102,6 +102,38 @@ TEST(DeviceSim, AClaimThatIsRefusedGivesTheJobBack) {
   w.check();
 }
 
+// The ledger keeps its devices from others, so nothing else waits for it: neither the node nor the pod's object. What
+// only fails is tried for a while: devices had better be free before Slurm gives them to others.
+TEST(DeviceSim, AClaimThatMayNotBeRemovedHoldsNoNode) {
+  for (const int code : {403, 500}) {
+    World w(25, 1);
+    bool refuse = false;
+    w.api.set_faults([&](const ::bascule::testing::ApiCall& call) -> ::bascule::testing::ApiFault {
+      if (!refuse || !call.is("patch", "resourceclaims")) return {};
+      return {.kind = ::bascule::testing::ApiFault::Kind::kStatus, .code = code};
+    });
+    w.start();
+    w.loop.advance(5s);
+    w.api.create(r::kPods, World::pod("a", {{kGpu, 1}}));
+    ASSERT_TRUE(w.loop.run_until([&] { return w.node_of("a") == "n1"; }, 60s));
+    w.loop.advance(5s);
+    const JobId job = w.job_named_by("a");
+    refuse = true;
+    w.cluster.set_claim_controller(false);  // it is refused as well
+    w.api.remove(r::kPods, {"slurm-bridge", "a"});
+    w.loop.advance(20s);
+    EXPECT_EQ(w.over(job), code == 403);
+    w.loop.advance(40s);
+    EXPECT_TRUE(w.over(job)) << code;
+    EXPECT_EQ(w.node_of("a"), "gone") << code;
+    EXPECT_EQ(w.claims().size(), 1u);
+    refuse = false;
+    w.cluster.set_claim_controller(true);
+    w.loop.advance(1s);
+    EXPECT_EQ(w.claims().size(), 0u);
+  }
+}
+
 TEST(DeviceSim, AClaimThatIsInTheWayForLongGivesTheJobBack) {
   World w(22, 1);
   w.api.create(r::kPods, World::pod("a", {{kGpu, 1}}));

@@ -55,6 +55,7 @@ class PodPlanner final {
       const auto pod = std::ranges::find(view_.pods, claim->pod, [](const PodPtr& one) { return one->meta.uid; });
       if (pod != view_.pods.end() && !needs_job(**pod) && !is_going(*claim)) plan_.device_drops.push_back(claim);
     }
+    if (plan_.device_drops.empty()) memory_.undropped.reset();
     return std::move(plan_);
   }
 

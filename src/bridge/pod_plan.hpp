@@ -38,9 +38,10 @@ struct PodSyncMemory {
   std::map<Uid, TimePoint> unheard_of;      // bound pods whose job is above all that Slurm lists, since when
   std::map<Uid, std::string> told;  // pods whose condition SlurmJobKnown was made false: its message, empty: true again
   std::optional<TimePoint> undisrupted;  // the API server fails to write DisruptionTarget of one of them, since then
+  std::optional<TimePoint> undropped;    // ... to remove a claim of theirs
   bool empty() const noexcept {
     return without_pods.empty() && released.empty() && unknown.empty() && unheard_of.empty() && told.empty() &&
-           !undisrupted;
+           !undisrupted && !undropped;
   }
 };
 

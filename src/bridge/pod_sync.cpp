@@ -47,8 +47,9 @@ json::Object disruption_patch(const PodSyncPlan::Delete& one, WallTime now) {
   return {{"status", json::Object{{"conditions", json::Array{std::move(condition)}}}}};
 }
 
-// How long pods whose nodes Slurm has given away are kept for the word that they are not to blame.
-constexpr Duration kDisruptionWaits = 30s;
+// How long pods whose nodes Slurm has given away are kept for the word that they are not to blame, and nodes for claims
+// of pods that are over.
+constexpr Duration kFailureWaits = 30s;
 
 // When what was not written is tried again, if nothing else wakes the unit.
 constexpr Duration kWriteAgain = 30s;
@@ -141,11 +142,14 @@ struct PodSync::Impl {
       unwritten = unwritten || !told;
       if (told) memory[unit].told.insert_or_assign(one.pod->meta.uid, one.known ? std::string() : one.message);
     }
-    if (unwritten) result.requeue_after = std::min(result.requeue_after.value_or(kWriteAgain), kWriteAgain);
     co_await remove_pods(plan.deletes, unit, stop);
     for (const PodSyncPlan::Adopt& one : plan.adopts) co_await adopt_job(one, stop);
     for (const auto& [job, pods] : plan.pins) co_await pin_job(job, pods, unit, stop);
-    for (const ClaimPtr& claim : plan.device_drops) co_await drop_claim(claim, stop);
+    for (const ClaimPtr& claim : plan.device_drops) {
+      const bool dropped = co_await drop_claim(claim, unit, stop);
+      unwritten = unwritten || !dropped;
+    }
+    if (unwritten) result.requeue_after = std::min(result.requeue_after.value_or(kWriteAgain), kWriteAgain);
     bool held = false;
     for (const PodSyncPlan::Cancel& one : plan.cancels) {
       const bool cancelled = co_await cancel_job(one, unit, stop);
@@ -158,6 +162,12 @@ struct PodSync::Impl {
     co_await each_at_once(loop, plan.releases,
                           [this, &unit, &stop](const PodPtr& pod) { return release(pod, unit, stop); });
     co_return result;
+  }
+
+  // Of what fails and is not refused. Those of a unit wait together.
+  bool may_pass(std::optional<TimePoint>& since) const {
+    if (!since) since = loop.now();
+    return loop.now() - *since < kFailureWaits;
   }
 
   // What a policy or a webhook of somebody else's does not let be written holds up nothing. False: it was not.
@@ -181,9 +191,7 @@ struct PodSync::Impl {
     } catch (const kube::Refused& error) {
       why = error.what();
     } catch (const kube::NotDone& error) {
-      std::optional<TimePoint>& since = memory[unit].undisrupted;
-      if (!since) since = loop.now();
-      if (loop.now() - *since < kDisruptionWaits) throw;
+      if (may_pass(memory[unit].undisrupted)) throw;
       why = error.what();
     }
     if (!why.empty()) {
@@ -320,11 +328,23 @@ struct PodSync::Impl {
     all_over = all_over && over;
   }
 
-  Task<> drop_claim(ClaimPtr claim, std::stop_token stop) {
+  // False: it was not removed. That holds up nothing: as long as it is there nobody else is given its devices.
+  Task<bool> drop_claim(ClaimPtr claim, Uid unit, std::stop_token stop) {
     const bool over = co_await pod_over({claim->meta.key.ns, claim->pod_name}, claim->pod, {}, stop);
-    if (!over) co_return;
-    ClaimWriter writer(parts.kube, self.bridge);
-    co_await writer.drop(claim->meta.key, claim->meta.uid, stop);
+    if (!over) co_return true;
+    std::string why;
+    try {
+      ClaimWriter writer(parts.kube, self.bridge);
+      co_await writer.drop(claim->meta.key, claim->meta.uid, stop);
+      co_return true;
+    } catch (const kube::Refused& error) {
+      why = error.what();
+    } catch (const kube::ServerError& error) {
+      if (may_pass(memory[unit].undropped)) throw;
+      why = error.what();
+    }
+    log::limited(log::Level::kWarning, 10s, "claim not removed", {{"claim", claim->meta.key}, {"why", why}});
+    co_return false;
   }
 
   // The API server itself says that this pod does not need its node (any more), or that it waits in another unit than

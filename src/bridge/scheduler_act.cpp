@@ -51,7 +51,13 @@ Task<> Scheduler::Impl::act(const UnitPlan& plan, Uid unit, std::stop_token stop
   co_await each_at_once(loop, plan.marks,
                         [this, &unit, &stop](const UnitPlan::Mark& mark) { return mark_pod(mark, unit, stop); });
   for (const Volumes::Binding& binding : plan.volumes) co_await volumes.make(binding, stop);
-  for (const ClaimPtr& claim : plan.device_drops) co_await devices.drop(claim, stop);
+  for (const ClaimPtr& claim : plan.device_drops) {
+    try {
+      co_await devices.drop(claim, stop);
+    } catch (const kube::Refused& error) {  // so will be the claim of the next job, which is then given back
+      log::limited(log::Level::kWarning, 10s, "claim not removed", {{"claim", claim->meta.key}, {"why", error}});
+    }
+  }
   for (const JobId job : plan.layouts) co_await read_layout(job, unit, stop);
   if (!plan.confirms.empty()) memory[unit].confirmed.clear();
   for (const JobId job : plan.confirms) co_await confirm(job, unit, stop);

@@ -46,7 +46,7 @@ void FakeCluster::step() {
   jobs();
   garbage();
   pod_garbage();
-  resource_claims();
+  if (claim_controller_) resource_claims();
   namespaces();
   looked_at_ = api_.store().version();
 }

@@ -49,6 +49,11 @@ class FakeCluster final {
 
   // The kubelet of that node does nothing any more, or works again; its Node turns NotReady or Ready.
   void set_node_alive(const std::string& node, bool alive);
+  // Whether claims are looked after.
+  void set_claim_controller(bool works) {
+    claim_controller_ = works;
+    waiting_ = true;
+  }
 
  private:
   void kubelet_of(const ObjectPtr& pod);
@@ -72,7 +77,8 @@ class FakeCluster final {
   std::unordered_map<std::string, int> creating_;
   std::set<std::string> dead_nodes_;
   std::uint64_t looked_at_ = 0;  // version at the last step
-  bool waiting_ = true;          // something will happen by time alone
+  bool claim_controller_ = true;
+  bool waiting_ = true;  // something will happen by time alone
 };
 
 }  // namespace bascule::testing
