@@ -58,10 +58,10 @@ void UnitIndex::on_job(const slurm::ClusterMirror::JobChange& change) {
   if (change.after) {
     auto record = parse_record(change.after->admin_comment);
     if (record && record->legacy && !change.after->external) record.reset();
+    if (!record || !record->legacy) legacy_.erase(id);  // adopted, or the id is another's
     if (record && record->legacy) {
       legacy_.insert_or_assign(id, std::move(*record));
     } else if (record && record->bridge == self_.bridge && record->cluster == self_.cluster) {
-      legacy_.erase(id);  // adopted
       const auto known = records_.find(id);
       if (known != records_.end() && known->second.unit != record->unit) forget_record(id);  // handed on
       units_[record->unit].jobs.insert(id);

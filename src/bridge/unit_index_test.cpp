@@ -95,6 +95,27 @@ TEST_F(UnitIndexTest, ARequeuedJobIsLeftToTheNextPodOfItsController) {
   EXPECT_TRUE(index.jobs(Uid("uid-b"), find()).empty());
 }
 
+// Its id is a user's now, whose comment is empty.
+TEST_F(UnitIndexTest, AJobOfSlurmBridgeIsOneOnlyAsLongAsItsCommentSaysSo) {
+  auto labelled = std::make_shared<kube::Pod>(*pod("a", "bridge"));
+  labelled->meta.labels = {{interner(names::kSlurmJobId), interner("7")}};
+  index.on_pod(nullptr, labelled);
+  auto old = std::make_shared<slurm::Job>();
+  old->id = JobId{7};
+  old->external = true;
+  old->admin_comment = R"({"pods":["ns/a"]})";
+  jobs[JobId{7}] = old;
+  index.on_job({nullptr, old});
+  ASSERT_TRUE(index.has_job(Uid("uid-a"), JobId{7}));
+  ASSERT_EQ(index.jobs(Uid("uid-a"), find()).size(), 1u);
+  auto another = std::make_shared<slurm::Job>(*old);
+  another->admin_comment = "";
+  jobs[JobId{7}] = another;
+  index.on_job({old, another});
+  EXPECT_FALSE(index.has_job(Uid("uid-a"), JobId{7}));
+  EXPECT_TRUE(index.jobs(Uid("uid-a"), find()).empty());
+}
+
 // A slurmctld without its state gave the id to a user's job, which would be cancelled for the pod that is over.
 TEST_F(UnitIndexTest, AnIdGivenAnewIsNoJobOfOurs) {
   const auto set = [this](std::int64_t submitted, std::string comment) {
