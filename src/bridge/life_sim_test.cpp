@@ -111,6 +111,49 @@ TEST_F(Life, ALargeGangWaitsForItsConditionsOnce) {
   EXPECT_EQ(left(), 0);
 }
 
+// The scheduler hands a requeued job on at the moment when the pod sync would give it back, and while that asks about
+// the job, a table comes in that was asked for before: what slurmctld answers counts.
+TEST_F(Life, AJobThatIsHandedOnAtTheLastMomentIsNotCancelled) {
+  World late{5, 1, 1h};
+  late.scheduler.start();
+  late.loop.advance(1ms);
+  late.pod_sync.start();
+  late.add_job("one", 1);
+  late.loop.advance(20s);
+  ASSERT_EQ(late.pods_on_nodes().size(), 1u);
+  late.scheduler.kill();
+  late.slurm.model().requeue(late.slurm.now(), JobId{1}, 1h);
+  ASSERT_TRUE(late.loop.run_until([&] { return late.pods_on_nodes().empty() && late.api.count(r::kPods) == 1; }, 30s));
+  const json::Value next = late.api.list(r::kPods).front();
+  auto handed_on = parse_record(late.slurm.model().job(JobId{1})->view.admin_comment);
+  ASSERT_TRUE(handed_on);
+  handed_on->unit = Uid(json::string_at(next, {"metadata", "uid"}));
+  handed_on->uids = {handed_on->unit};
+  handed_on->pods = {{"slurm-bridge", std::string(json::string_at(next, {"metadata", "name"}))}};
+  const TimePoint since = late.loop.now();
+  std::optional<TimePoint> table, question;
+  late.slurm.set_faults([&](const net::ServerRequest& request) -> testing::FakeSlurmFault {
+    if (question || late.loop.now() - since < 49s) return {};
+    if (request.target.contains("/jobs/?")) {
+      table = late.loop.now();
+      return {.kind = testing::FakeSlurmFault::Kind::kNone, .after = 12s};
+    }
+    if (request.method != "GET" || !request.target.contains("/job/1")) return {};
+    question = late.loop.now();
+    slurm::JobDescription change;
+    change.admin_comment = print_record(*handed_on);
+    EXPECT_TRUE(late.slurm.model().update_job(late.slurm.now(), JobId{1}, change));
+    return {.kind = testing::FakeSlurmFault::Kind::kNone, .after = 13s};
+  });
+  for (int i = 0; i < 100; ++i) {  // others' jobs: else all tables are the same
+    late.slurm.submit({}, 1s);
+    late.loop.advance(1s);
+  }
+  ASSERT_TRUE(table && question);
+  ASSERT_LT(*question - *table, 12s);
+  EXPECT_EQ(late.slurm.model().job(JobId{1})->view.states.base, slurm::JobState::kPending);
+}
+
 // Several Jobs' pods stopped at once, while both processes die now and then: every job finds a successor, none is lost.
 TEST_F(Life, RequeuesHealThroughKills) {
   start();

@@ -207,7 +207,7 @@ struct PodSync::Impl {
   // A pending job whose pods run already may start nowhere else.
   Task<> pin_job(JobId id, std::vector<PodPtr> pods, Uid unit, std::stop_token stop) {
     const std::optional<slurm::Job> job = co_await parts.mirror.ask(id, stop);
-    if (!job || job->states.base != slurm::JobState::kPending || !index.has_job(unit, id)) co_return;
+    if (!job || job->states.base != slurm::JobState::kPending || !index.has_job(unit, *job)) co_return;
     std::vector<std::string> hosts;
     for (const PodPtr& pod : pods) {
       std::string host = pod->node_name.str();
@@ -308,7 +308,7 @@ struct PodSync::Impl {
     // The scheduler may have handed it on meanwhile; or slurmctld has lost it, and given its id to another.
     if (requeued(*seen) || may_be_lost(*seen)) {
       const std::optional<slurm::Job> asked = co_await parts.mirror.ask(one.job, stop);
-      if (!asked || !index.has_job(unit, one.job)) co_return true;
+      if (!asked || !index.has_job(unit, *asked)) co_return true;
     }
     try {
       co_await parts.slurm.cancel_job(one.job, stop);

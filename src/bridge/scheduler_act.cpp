@@ -152,7 +152,7 @@ Task<> Scheduler::Impl::cancel_job(UnitPlan::Cancel cancel, Uid unit, std::stop_
   if (is_fresh(*seen, loop.wall()) || !mirror.listed_since_away()) {
     // slurmctld may have lost it, and given its id to another.
     const std::optional<slurm::Job> asked = co_await mirror.ask(cancel.job, stop);
-    if (!asked || !index->has_job(unit, cancel.job)) co_return mirror.poke();
+    if (!asked || !index->has_job(unit, *asked)) co_return mirror.poke();
   }
   log::info("job cancelled", {{"job", cancel.job}, {"unit", unit.str()}, {"why", cancel.why}});
   try {

@@ -61,7 +61,7 @@ void UnitIndex::on_job(const slurm::ClusterMirror::JobChange& change) {
     if (!record || !record->legacy) legacy_.erase(id);  // adopted, or the id is another's
     if (record && record->legacy) {
       legacy_.insert_or_assign(id, std::move(*record));
-    } else if (record && record->bridge == self_.bridge && record->cluster == self_.cluster) {
+    } else if (record && is_ours(*record)) {
       const auto known = records_.find(id);
       if (known != records_.end() && known->second.unit != record->unit) forget_record(id);  // handed on
       units_[record->unit].jobs.insert(id);
@@ -176,6 +176,12 @@ bool UnitIndex::has_job(const Uid& unit, JobId job) const {
   if (legacy == legacy_.end()) return false;
   return std::ranges::any_of(
       pods(unit), [&legacy](const PodPtr& pod) { return std::ranges::count(legacy->second.pods, pod->meta.key) > 0; });
+}
+
+bool UnitIndex::has_job(const Uid& unit, const slurm::Job& answer) const {
+  const auto named = parse_record(answer.admin_comment);
+  const bool anothers = named && !named->legacy && !(is_ours(*named) && named->unit == unit);
+  return !anothers && has_job(unit, answer.id);
 }
 
 bool UnitIndex::is_job_of(const slurm::Job& job, const kube::Pod& pod) const {

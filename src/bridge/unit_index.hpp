@@ -39,6 +39,9 @@ class UnitIndex final {
   const JobRecord* record(JobId job) const;
   // Is this job, by what is known of it now, one of the unit's?
   bool has_job(const Uid& unit, JobId job) const;
+  // ... and by slurmctld's answer about it, which counts for nothing in the mirror when a table has come in since it
+  // was asked, however old that is.
+  bool has_job(const Uid& unit, const slurm::Job& answer) const;
   // Is the job that has the id which the pod's label names the pod's own (stands_for())?
   bool is_job_of(const slurm::Job& job, const kube::Pod& pod) const;
   std::vector<Uid> all() const;
@@ -50,6 +53,9 @@ class UnitIndex final {
     std::vector<PodPtr> pods;
     std::set<JobId> jobs;
   };
+  bool is_ours(const JobRecord& record) const {
+    return record.bridge == self_.bridge && record.cluster == self_.cluster;
+  }
   void forget_if_empty(const Uid& unit);
   void forget_record(JobId job);
   void follow_requeued(const slurm::Job& job, const Uid& owner);

@@ -156,5 +156,27 @@ TEST_F(UnitIndexTest, OfAJobThatWasJustSubmittedTheCommentTells) {
   }
 }
 
+// It was handed on, or is another bridge's, and a table that was asked for before came in after the question.
+TEST_F(UnitIndexTest, TheAnswerAboutAJobSaysWhoseItIsBeforeATableDoes) {
+  put_job(7, "a", "", 0);
+  const std::string a = jobs[JobId{7}]->admin_comment;
+  put_job(7, "b", "", 0);
+  const std::string b = std::exchange(jobs[JobId{7}], nullptr)->admin_comment;
+  put_job(7, "b", "", 0, "another bridge");
+  const std::string theirs = std::exchange(jobs[JobId{7}], nullptr)->admin_comment;
+  put_job(7, "a", "", 0);
+  slurm::Job answer = *jobs[JobId{7}];
+  const auto has = [&](const std::string& comment) {
+    answer.admin_comment = comment;
+    return index.has_job(Uid("uid-a"), answer);
+  };
+  EXPECT_TRUE(has(a));
+  EXPECT_TRUE(has("written by an administrator"));
+  EXPECT_FALSE(has(b));
+  EXPECT_FALSE(has(theirs));
+  index.on_job({jobs[JobId{7}], nullptr});
+  EXPECT_FALSE(has(a));
+}
+
 }  // namespace
 }  // namespace bascule::bridge
