@@ -339,7 +339,7 @@ struct PodSync::Impl {
       co_return true;
     } catch (const kube::Refused& error) {
       why = error.what();
-    } catch (const kube::ServerError& error) {
+    } catch (const kube::NotDone& error) {
       if (may_pass(memory[unit].undropped)) throw;
       why = error.what();
     }
