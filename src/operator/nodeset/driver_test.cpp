@@ -1,6 +1,7 @@
 // NodeSets from object to running slurmd and back, between the fakes.
 #include "operator/nodeset/driver.hpp"
 
+#include "operator/config/hash.hpp"
 #include "operator/nodeset/driver_test_world.hpp"
 
 namespace bascule::op::nodeset {
@@ -424,6 +425,31 @@ TEST(NodeSetDriverTest, AMissingKeySecretChangesNothing) {
   world.secret("slurm-key", "slurm.key", "key of slurm");
   world.pass(1min);
   EXPECT_EQ(world.api.list(kRevisions, "slurm").size(), 1u);
+}
+
+// A worker with another key than slurmctld's is not heard by it.
+TEST(NodeSetDriverTest, AChangedKeyIsNoNewRevisionUntilSlurmctldHasIt) {
+  DriverWorld world;
+  const auto template_with = [](std::string_view key) {
+    json::Object annotations{{names::kSlurmKeyHash, sha256_hex(key)}};
+    return json::Object{
+        {"spec", json::Object{
+                     {"template", json::Object{{"metadata", json::Object{{"annotations", std::move(annotations)}}}}}}}};
+  };
+  json::Value slurmctld = json::parse_yaml(
+      "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: slurm-controller, namespace: slurm, labels: "
+      "{app.kubernetes.io/name: slurmctld, app.kubernetes.io/instance: slurm}, annotations: "
+      "{slinky.slurm.net/applied: x}}}");
+  world.api.create(kStatefulSets, json::merged(slurmctld, template_with("key of slurm")));
+  ASSERT_TRUE(world.runs("foo", 2)) << world.events();
+  world.api.patch(r::kSecrets, {"slurm", "slurm-key"},
+                  json::Object{{"data", json::Object{{"slurm.key", base64_encode("another")}}}});
+  world.pass(2min);
+  EXPECT_EQ(world.api.list(kRevisions, "slurm").size(), 1u);
+  world.api.patch(kStatefulSets, {"slurm", "slurm-controller"}, template_with("another"));
+  world.pass(500ms);
+  EXPECT_EQ(world.api.list(kRevisions, "slurm").size(), 2u);
+  EXPECT_TRUE(world.settles("foo", 2)) << world.events();
 }
 
 TEST(NodeSetDriverTest, WithoutItsControllerItSaysSoAtOnceAndTouchesNothing) {
