@@ -81,10 +81,11 @@ json::Value slurmctld(const Controller& controller) {
   return container;
 }
 
-json::Value reconfigure_sidecar(const Controller& controller, std::string_view image) {
+json::Value reconfigure_sidecar(const Controller& controller, std::string_view image, const std::string& key_hash) {
   json::Value container = overlay_container(
       json::Object{{"name", names::kReconfigure},
                    {"command", json::Array{"tini", "-g", "--", "bash", "-c", scripts::kReconfigure}},
+                   {"env", json::Array{json::Object{{"name", "SLURM_KEY_HASH"}, {"value", key_hash}}}},
                    {"restartPolicy", "Always"},
                    {"volumeMounts", mounts({{names::kSlurmEtcVolume, std::string(names::kSlurmEtc), true},
                                             {names::kAuthSocketVolume, std::string(names::kAuthSocketDir), true}})}},
@@ -93,11 +94,11 @@ json::Value reconfigure_sidecar(const Controller& controller, std::string_view i
   return container;
 }
 
-json::Value pod_spec(const Controller& controller, const FilePlan& files) {
+json::Value pod_spec(const Controller& controller, const FilePlan& files, const KeyHashes& keys) {
   json::Value daemon = slurmctld(controller);
   const std::string image(json::string_at(daemon, {"image"}));
   json::Array init;
-  if (controller.inplace_reconfigure) init.push_back(reconfigure_sidecar(controller, image));
+  if (controller.inplace_reconfigure) init.push_back(reconfigure_sidecar(controller, image, keys.slurm));
   init.push_back(
       logfile_sidecar(controller.logfile, fmt::format("{}/slurmctld.log", names::kLogDir), image, subject(controller)));
   json::Array volumes{etc_volume(controller, files), memory_volume(names::kLogVolume), memory_volume(names::kRunVolume),
@@ -192,7 +193,7 @@ json::Value controller_stateful_set(const Controller& controller, std::string_vi
       {"serviceName", names::controller_internal(controller.meta.name)},
       {"selector", json::Object{{"matchLabels", to_json(selector(controller))}}},
       {"template", json::Object{{"metadata", template_metadata(meta.labels, merged({&meta.annotations, &hashes}))},
-                                {"spec", pod_spec(controller, files)}}}};
+                                {"spec", pod_spec(controller, files, keys)}}}};
   if (templated_claim(controller)) spec["volumeClaimTemplates"] = json::Array{claim_template(controller)};
   return json::Object{{"apiVersion", "apps/v1"},
                       {"kind", "StatefulSet"},

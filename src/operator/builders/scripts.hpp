@@ -51,6 +51,9 @@ ls -l "$to"
 // What slurmctld runs is known only of a reconfigure that it took: at start, and after a try that failed (its answer
 // may have been lost), the digest that slurmctld says is compared with the file's. A change seen here is always told:
 // with a standby each pod has a sidecar, and the digest is that of the slurmctld that serves.
+// SLURM_KEY_HASH: sha256 of the auth/slurm key that this pod was made for. slurmctld starts anew for a configuration
+// and reads the key then, so with another key there it is told nothing: when it takes that one is the operator's to
+// say. Once the right key is back it is told in any case, since it may have been started with the other.
 inline constexpr std::string_view kReconfigure = R"sh(set -euo pipefail
 dir=/etc/slurm
 say() { printf '%s %s\n' "$(date -u +%FT%TZ)" "$*"; }
@@ -60,6 +63,9 @@ state() {
 runs_it() { # CONFIG: what slurmctld says it runs
   digest="$(sed -n 's/.*\(config_digest=[0-9a-f]*\).*/\1/p' "$dir/slurm.conf" | tail -n 1)"
   [ -n "$digest" ] && grep -q "^SlurmctldParameters .*$digest" <<<"$1"
+}
+its_key() {
+  [ -z "${SLURM_KEY_HASH:-}" ] || [[ "$(sha256sum < "$dir/slurm.key")" == "$SLURM_KEY_HASH "* ]]
 }
 known=""
 tried=""
@@ -72,6 +78,12 @@ while true; do
   if [ "$now" != "$known" ] && { [ "$now" != "$tried" ] || [ "$SECONDS" -ge "$due" ]; }; then
     if [ -z "$known" ]; then
       running="$(scontrol show config 2>/dev/null)" || { sleep 2; continue; }
+    fi
+    if ! its_key; then
+      [ "$known" = held ] || say "slurmctld keeps its configuration, $dir/slurm.key is another than this pod was made for"
+      known=held
+      sleep 2
+      continue
     fi
     [ "$now" = "$tried" ] || pause=2
     tried="$now"

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <string>
 
+#include "operator/config/hash.hpp"
+
 namespace bascule::op {
 namespace {
 
@@ -25,6 +27,8 @@ class Sidecar final {
 
   void file(const std::string& digest) { write("slurm/slurm.conf", "SlurmctldParameters=x,config_digest=" + digest); }
   void running(const std::string& digest) { write("running", digest); }
+  void key(const std::string& key) { write("slurm/slurm.key", key); }
+  void made_for(const std::string& key) { key_hash_ = sha256_hex(key + "\n"); }
   std::string running() const { return read("running"); }
   // Takes what is in the file.
   static constexpr const char* kTake = "sed 's/.*config_digest=//' slurm/slurm.conf > running";
@@ -41,13 +45,21 @@ class Sidecar final {
                      "scontrol() {\n  case $1 in\n    show) [ -s running ] && echo \"SlurmctldParameters     = "
                      "x,config_digest=$(cat running)\" ;;\n    *) echo x >> tries; " +
                      reconfigure + " ;;\n  esac\n}\n" + script);
-    EXPECT_EQ(std::system(("bash " + dir_ + "/run > " + dir_ + "/out 2>&1").c_str()), 0) << read("out");
+    EXPECT_EQ(std::system(("SLURM_KEY_HASH=" + key_hash_ + " bash " + dir_ + "/run > " + dir_ + "/out 2>&1").c_str()),
+              0)
+        << read("out");
     std::ifstream file(dir_ + "/tries");
     int tries = 0;
     for (std::string line; std::getline(file, line);) ++tries;
     return tries;
   }
   std::string said() const { return read("out"); }
+  int said(std::string_view words) const {
+    const std::string text = said();
+    int times = 0;
+    for (auto at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) ++times;
+    return times;
+  }
 
  private:
   void write(const std::string& name, const std::string& text) const {
@@ -59,7 +71,7 @@ class Sidecar final {
     while (text.ends_with('\n')) text.pop_back();
     return text;
   }
-  std::string dir_;
+  std::string dir_, key_hash_;
 };
 
 constexpr const char* kRefuse = "return 1";
@@ -106,6 +118,49 @@ TEST(ScriptsTest, AnotherKeyAloneIsNotTaken) {
   sidecar.file("a");
   sidecar.running("a");
   EXPECT_EQ(sidecar.tries("true", "[ $looks != 3 ] || echo rotated > slurm/slurm.key", 10), 0) << sidecar.said();
+}
+
+constexpr const char* kKept = "slurmctld keeps its configuration, ";
+
+// slurmctld would take the key with the configuration, and jobs on workers that have the old one would be lost. A
+// changed JWT key is a file as any other.
+TEST(ScriptsTest, WithAnotherKeyThanItsPodWasMadeForNothingIsReconfigured) {
+  for (const std::string change : {"conf b", "echo x > slurm/jwt.key", "echo x > slurm/gres.conf"}) {
+    for (const bool comes_back : {false, true}) {
+      Sidecar sidecar;
+      sidecar.file("a");
+      sidecar.running("a");
+      sidecar.key("old");
+      sidecar.made_for("old");
+      const std::string looks = "case $looks in 3) echo rotated > slurm/slurm.key ;; 5) " + change + " ;; " +
+                                (comes_back ? "12) echo old > slurm/slurm.key ;; " : "") + "esac";
+      EXPECT_EQ(sidecar.tries(Sidecar::kTake, looks, 20), comes_back ? 1 : 0) << sidecar.said();
+      EXPECT_EQ(sidecar.said(kKept), 1) << sidecar.said();
+    }
+  }
+}
+
+// A try that slurmctld refused comes again by itself.
+TEST(ScriptsTest, WhatWasWrittenBeforeTheKeyChangedWaitsForItToo) {
+  Sidecar sidecar;
+  sidecar.file("a");
+  sidecar.running("a");
+  sidecar.key("old");
+  sidecar.made_for("old");
+  const int tries = sidecar.tries(kRefuse, "case $looks in 2) conf b ;; 4) echo rotated > slurm/slurm.key ;; esac", 40);
+  EXPECT_GE(tries, 1);
+  EXPECT_LE(tries, 2) << "the pauses alone would let 5 through";
+  EXPECT_EQ(sidecar.said(kKept), 1) << sidecar.said();
+}
+
+// A kubelet may give a new pod the old key for a while: slurmctld was started with it.
+TEST(ScriptsTest, AKeyThatComesLateIsTaken) {
+  Sidecar sidecar;
+  sidecar.file("a");
+  sidecar.running("a");
+  sidecar.key("old");
+  sidecar.made_for("new");
+  EXPECT_EQ(sidecar.tries(Sidecar::kTake, "[ $looks != 6 ] || echo new > slurm/slurm.key", 12), 1) << sidecar.said();
 }
 
 // Of two sidecars the other one may have told slurmctld before this pod had the files: its own slurmctld, a standby,

@@ -101,16 +101,22 @@ void judge_alone(const Found& found, Explanation& out) {
       "on them."};
 }
 
+constexpr std::string_view kOfAnotherKey =
+    "it has another key of auth/slurm than it was made for, and until it is made anew or the old key is back slurmctld "
+    "takes no configuration, since it would take the key with it";
+
 // Before the operator says it, which is patient, and where slurmctld does not tell what it runs.
 void judge_configuration(const Found& found, Explanation& out) {
   for (const auto& [pod, log] : found.reconfigure_logs) {
-    const std::optional<std::string> refusal = refusal_in(log);
+    const bool key = keeps_for_key(log);
+    const std::optional<std::string> refusal = key ? std::string(kOfAnotherKey) : refusal_in(log);
     if (!refusal) continue;
     if (kube::holds(condition_of(found.object, "Ready"))) {
       out.verdict = "slurmctld goes on with an older configuration, it did not take the newest one.";
       out.since.reset();
     }
     out.waits.push_back(fmt::format("pod {}: {}", pod, *refusal));
+    if (key) return;
     out.next = {
         "Correct what scontrol names, in spec.extraConf of the Controller or in its ConfigMaps; it is tried again by "
         "itself. Leave slurmctld's pod alone until then: it might not start again."};
@@ -219,6 +225,12 @@ std::optional<std::string> refusal_in(std::string_view log) {
     }
   }
   return refusal;
+}
+
+bool keeps_for_key(std::string_view log) {
+  const std::size_t kept = log.rfind(" keeps its configuration, ");
+  const std::size_t tried = log.rfind(" has changed, reconfiguring\n");
+  return kept != std::string_view::npos && (tried == std::string_view::npos || tried < kept);
 }
 
 Explanation explain(const kube::Resource& resource, const Found& found) {

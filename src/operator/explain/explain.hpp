@@ -51,6 +51,9 @@ struct Found {
 // goes.
 std::optional<std::string> refusal_in(std::string_view log);
 
+// Whether slurmctld is not to take it, since it would take another auth/slurm key with it.
+bool keeps_for_key(std::string_view log);
+
 Explanation explain(const kube::Resource& resource, const Found& found);
 // `now`: for how long something has been so.
 std::string to_text(const Explanation& explanation, WallTime now, bool colours);

@@ -144,6 +144,24 @@ TEST(RefusalTest, A31_AControllerSaysItBeforeAndAfterTheOperator) {
   }
 }
 
+// slurmctld would take the key with the configuration (builders/scripts.hpp); there is nothing to correct.
+TEST(RefusalTest, AConfigurationThatWaitsWithTheKeyIsNotCalledWrong) {
+  const std::string kept = std::string(kRefused) +
+                           "2026-05-01T11:56:00Z slurmctld keeps its configuration, /etc/slurm/slurm.key is another "
+                           "than this pod was made for\n";
+  EXPECT_TRUE(keeps_for_key(kept));
+  EXPECT_FALSE(keeps_for_key(kRefused));
+  EXPECT_FALSE(keeps_for_key(kept + "2026-05-01T11:57:00Z /etc/slurm has changed, reconfiguring\n"));
+  Found found;
+  found.object = json::parse_yaml(
+      "{metadata: {name: slurm, namespace: slurm, generation: 1}, status: {conditions: [{type: Ready, status: 'False', "
+      "observedGeneration: 1, message: the key has changed}]}}");
+  found.reconfigure_logs.emplace_back("slurm-controller-0", kept);
+  const Explanation e = explain(kControllers, found);
+  EXPECT_THAT(e.waits, Contains(HasSubstr("pod slurm-controller-0: it has another key of auth/slurm")));
+  EXPECT_THAT(e.next, Not(Contains(HasSubstr("Correct what scontrol names"))));
+}
+
 TEST(GoingTest, ANodeSetThatNobodyLetsGoSaysWhatToDo) {
   Found found;
   found.object = json::parse_yaml(

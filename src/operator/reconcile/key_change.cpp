@@ -10,18 +10,6 @@
 
 namespace bascule::op::reconcile {
 
-namespace {
-
-// A slurmctld that is reconfigured in place starts anew for it, and reads the key then.
-std::string what_stays(const Controller& controller) {
-  const std::string& name = controller.meta.name;
-  if (!controller.inplace_reconfigure) return fmt::format("StatefulSet {} stays as it is", names::controller(name));
-  return fmt::format("StatefulSet {} and, since slurmctld would take the key with it, ConfigMap {} stay as they are",
-                     names::controller(name), names::config(name));
-}
-
-}  // namespace
-
 Jobs jobs_of(const json::Value& node_set) {
   const auto count = [&node_set](std::string_view field) {
     return json::int_at(node_set, {"status", field}).value_or(0);
@@ -41,24 +29,21 @@ std::optional<KeyWait> key_wait(const Controller& controller, const json::Value*
   if (key_in_use(controller, live, hash) == hash) return std::nullopt;
   const std::string rule = fmt::format(
       "the key in Secret {} has changed, and slurmctld takes it when no node of the NodeSets runs jobs: busy nodes "
-      "keep the old key, and their jobs would be lost. Until then {}",
-      controller.keys.slurm.name, what_stays(controller));
+      "keep the old key, and their jobs would be lost. Until then StatefulSet {} stays as it is",
+      controller.keys.slurm.name, names::controller(controller.meta.name));
   const std::string order_it = fmt::format("set the Controller's annotation {} to \"true\"", names::kTakeSlurmKey);
   return KeyWait{
       .jobs_run = fmt::format("{}. Jobs run: drain the nodes, or {} to lose the jobs", rule, order_it),
       .unknown = fmt::format("{}. It is not known whether jobs run, since slurmctld or slurmrestd does not answer; if "
                              "none do, {}",
-                             rule, order_it),
-      .config = controller.inplace_reconfigure};
+                             rule, order_it)};
 }
 
 bool hold_key(Plan& plan, Jobs jobs) {
   if (!plan.key_wait || jobs == Jobs::kNone) return false;
   const KeyWait wait = *std::exchange(plan.key_wait, std::nullopt);
-  std::erase_if(plan.children, [&wait](const Child& child) {
-    return child.resource == &kStatefulSets || (wait.config && child.resource == &kConfigMaps);
-  });
-  if (wait.config) plan.config_digest.clear();  // slurmctld is not to run it yet
+  std::erase_if(plan.children, [](const Child& child) { return child.resource == &kStatefulSets; });
+  plan.config_digest.clear();  // slurmctld takes no other configuration until then (builders/scripts.hpp)
   plan.wait(jobs == Jobs::kRun ? wait.jobs_run : wait.unknown);
   return true;
 }

@@ -58,7 +58,6 @@ enum class Jobs : std::uint8_t { kNone, kUnknown, kRun };
 struct KeyWait {
   std::string jobs_run;  // what is said while they do
   std::string unknown;   // and while nobody knows
-  bool config = false;   // the configuration waits too
   bool workers = false;  // some are ready, which may run jobs
 };
 
