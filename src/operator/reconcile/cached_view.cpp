@@ -11,8 +11,8 @@ std::string node_sets_thing(const NamespacedName& controller) {
 std::string controllers_thing(const NamespacedName& accounting) {
   return "controllers of/" + accounting.str();
 }
-std::string jobs_thing(const NamespacedName& controller) {
-  return "jobs of/" + controller.str();
+std::string workers_thing(const NamespacedName& controller) {
+  return "workers of/" + controller.str();
 }
 
 const json::Value* CachedView::find(const kube::Resource& resource, std::string_view name) {

@@ -15,7 +15,7 @@ namespace bascule::op::reconcile {
 std::string thing_of(const kube::Resource& resource, const NamespacedName& key);
 std::string node_sets_thing(const NamespacedName& controller);
 std::string controllers_thing(const NamespacedName& accounting);
-std::string jobs_thing(const NamespacedName& controller);  // whether its NodeSets may run any
+std::string workers_thing(const NamespacedName& controller);  // whether its NodeSets have any
 
 class CachedView final : public View {
  public:

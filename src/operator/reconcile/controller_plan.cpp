@@ -106,19 +106,11 @@ void keep_claim_templates(json::Value& set, const json::Value* live, Plan& plan)
   *wanted = *there;
 }
 
-void add_stateful_set(const Controller& controller, json::Value set, std::string_view key_hash, View& view,
-                      Plan& plan) {
+void add_stateful_set(const Controller& controller, json::Value set, const KeyHashes& keys, View& view, Plan& plan) {
   const json::Value* live = view.find(kStatefulSets, json_name(set));
   keep_claim_templates(set, live, plan);
   plan.add(kStatefulSets, std::move(set));
-  plan.key_wait = key_wait(controller, live, key_hash);
-  if (!plan.key_wait) return;
-  Jobs jobs = Jobs::kNone;
-  for (const json::Value* node_set : view.node_sets_of(controller.meta.name)) {
-    jobs = std::max(jobs, jobs_of(*node_set));
-    if (has_workers(*node_set)) plan.key_wait->workers = true;
-  }
-  plan.waits_for_jobs = hold_key(plan, jobs);
+  plan.key_wait = key_wait(controller, live, keys, view.node_sets_of(controller.meta.name));
 }
 
 // Nobody but its administrator writes the configuration of a slurmctld outside: what the NodeSets need there is said.
@@ -166,7 +158,7 @@ Plan plan_controller(const json::Value& object, View& view, WallTime now) {
     // Its pods would hang without the keys, and one that hangs holds up every later change.
     if (!controller.external && keys) {
       json::Value set = controller_stateful_set(controller, conf, around.files, *keys);
-      add_stateful_set(controller, std::move(set), keys->slurm, view, plan);
+      add_stateful_set(controller, std::move(set), *keys, view, plan);
     }
   }
   const std::string name = names::controller(controller.meta.name);

@@ -6,11 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "slurm/types.hpp"
+#include "operator/reconcile/nodes_now.hpp"
 
 namespace bascule::op::reconcile {
-
-bool runs_jobs(const slurm::Node& node) noexcept;
 
 struct SetAtRisk {
   std::string name;
@@ -19,8 +17,8 @@ struct SetAtRisk {
   std::int64_t allocated = 0;  // Slurm nodes with jobs when its status was written
 };
 
-// `nodes`: Slurm's, of this moment; nullopt: slurmctld did not answer. nullopt: no job is at risk.
-std::optional<std::string> jobs_at_risk(const std::vector<SetAtRisk>& sets,
-                                        const std::optional<std::vector<slurm::Node>>& nodes);
+// `now`: nullopt when slurmctld did not answer; that it is not whole is better than nothing. nullopt: no job is at
+// risk.
+std::optional<std::string> jobs_at_risk(const std::vector<SetAtRisk>& sets, const std::optional<NodesNow>& now);
 
 }  // namespace bascule::op::reconcile

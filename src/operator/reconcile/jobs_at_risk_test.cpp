@@ -7,7 +7,7 @@ namespace bascule::op::reconcile {
 namespace {
 
 using ::testing::HasSubstr;
-using Nodes = std::optional<std::vector<slurm::Node>>;
+using Nodes = std::optional<NodesNow>;
 
 slurm::Node node(slurm::NodeState state, std::string feature) {
   slurm::Node out;
@@ -18,10 +18,22 @@ slurm::Node node(slurm::NodeState state, std::string feature) {
 
 TEST(JobsAtRisk, SlurmsOwnWordCountsAndNotTheStatus) {
   const std::vector<SetAtRisk> sets{{"cpu", "cpu", 2, 0}, {"gpu", "big", 2, 2}};
-  const Nodes nodes{{node(slurm::NodeState::kMixed, "cpu"), node(slurm::NodeState::kAllocated, "cpu"),
-                     node(slurm::NodeState::kIdle, "big"), node(slurm::NodeState::kAllocated, "bridge")}};
+  const Nodes nodes = nodes_now({node(slurm::NodeState::kMixed, "cpu"), node(slurm::NodeState::kAllocated, "cpu"),
+                                 node(slurm::NodeState::kIdle, "big"), node(slurm::NodeState::kAllocated, "bridge")},
+                                std::nullopt);
   EXPECT_THAT(jobs_at_risk(sets, nodes).value_or(""), HasSubstr("while 2 of its Slurm nodes run jobs (NodeSets: cpu)"));
-  EXPECT_EQ(jobs_at_risk(sets, Nodes{std::vector<slurm::Node>{}}), std::nullopt) << "the status was of an older time";
+  EXPECT_EQ(jobs_at_risk(sets, Nodes(NodesNow{})), std::nullopt) << "the status was of an older time";
+}
+
+// scontrol suspend makes their node IDLE.
+TEST(JobsAtRisk, SuspendedJobsCount) {
+  slurm::Node idle = node(slurm::NodeState::kIdle, "cpu");
+  idle.name = "cpu-0";
+  slurm::Job job;
+  job.states.base = slurm::JobState::kSuspended;
+  job.nodes = "cpu-[0-1]";
+  EXPECT_THAT(jobs_at_risk({{"cpu", "cpu", 2, 0}}, nodes_now({idle}, std::vector{job})).value_or(""),
+              HasSubstr("while 1 of its Slurm nodes run jobs"));
 }
 
 TEST(JobsAtRisk, WithoutAnAnswerTheLastKnownIsSaidOrThatNothingIsKnown) {

@@ -24,7 +24,7 @@ Task<std::optional<std::vector<std::string>>> answering(const SlurmClusters& clu
 }
 
 constexpr Duration kOwnWord = std::chrono::seconds(1);   // of a slurmctld in the same cluster
-constexpr Duration kLastWord = std::chrono::seconds(2);  // of slurmctld about what cannot wait
+constexpr Duration kFewWords = std::chrono::seconds(2);  // of slurmctld about its configuration
 
 // slurmctld serves, 204 or 200, or it does not, 500; anything else is not its word.
 Task<std::optional<bool>> serves(Loop& loop, const Connect& connect, std::string url, std::stop_token stop) {
@@ -60,25 +60,42 @@ class Limit final {
   const Loop::TimerId timer_;
 };
 
-Task<std::optional<std::vector<slurm::Node>>> slurm_nodes(Loop& loop, const SlurmClusters& clusters,
-                                                          NamespacedName controller, std::stop_token stop) {
+Task<> list_nodes(slurm::Client& client, std::optional<std::vector<slurm::Node>>& nodes, std::stop_token stop) {
+  try {
+    nodes = (co_await client.list_nodes(0, stop)).nodes;
+  } catch (const std::exception& error) {
+    log::info("Slurm's nodes are not known", {{"why", error}});
+  }
+}
+
+Task<> list_jobs(slurm::Client& client, std::optional<std::vector<slurm::Job>>& jobs, std::stop_token stop) {
+  try {
+    jobs = (co_await client.list_jobs(0, stop)).jobs;
+  } catch (const std::exception& error) {
+    log::info("Slurm's jobs are not known", {{"why", error}});
+  }
+}
+
+Task<std::optional<NodesNow>> slurm_nodes(Loop& loop, const SlurmClusters& clusters, NamespacedName controller,
+                                          Duration limit, std::stop_token stop) {
   const ClusterPtr cluster = clusters.find(controller);
   if (!cluster) co_return std::nullopt;
-  Limit limit(loop, kLastWord, stop);
+  Limit within(loop, limit, stop);
   std::optional<std::vector<slurm::Node>> nodes;
-  try {
-    nodes = (co_await cluster->client().list_nodes(0, limit.token())).nodes;
-  } catch (const std::exception& error) {
-    log::info("which nodes run jobs is not known", {{"controller", controller.str()}, {"why", error}});
-  }
-  co_return nodes;
+  std::optional<std::vector<slurm::Job>> jobs;
+  std::vector<Task<>> asked;
+  asked.push_back(list_nodes(cluster->client(), nodes, within.token()));
+  asked.push_back(list_jobs(cluster->client(), jobs, within.token()));
+  co_await when_all(loop, std::move(asked));
+  if (!nodes) co_return std::nullopt;
+  co_return nodes_now(*nodes, jobs);
 }
 
 Task<RunningConfig> running_config(Loop& loop, const SlurmClusters& clusters, NamespacedName controller,
                                    std::string digest, std::stop_token stop) {
   const ClusterPtr cluster = clusters.find(controller);
   if (!cluster) co_return RunningConfig::kUnknown;
-  Limit limit(loop, kLastWord, stop);
+  Limit limit(loop, kFewWords, stop);
   try {
     const std::optional<std::vector<std::string>> parameters =
         co_await cluster->client().slurmctld_parameters(limit.token());
@@ -95,8 +112,8 @@ ReconcileOptions with_clusters(ReconcileOptions options, const SlurmClusters& cl
   options.serves = [&loop, connect](std::string url, std::stop_token stop) {
     return serves(loop, connect, std::move(url), std::move(stop));
   };
-  options.slurm_nodes = [&loop, &clusters](NamespacedName controller, std::stop_token stop) {
-    return slurm_nodes(loop, clusters, std::move(controller), std::move(stop));
+  options.slurm_nodes = [&loop, &clusters](NamespacedName controller, Duration limit, std::stop_token stop) {
+    return slurm_nodes(loop, clusters, std::move(controller), limit, std::move(stop));
   };
   options.running_config = [&loop, &clusters](NamespacedName controller, std::string digest, std::stop_token stop) {
     return running_config(loop, clusters, std::move(controller), std::move(digest), std::move(stop));

@@ -164,6 +164,14 @@ struct World {
   testing::SimProcess process;
 };
 
+// By an administrator.
+void drain(World& w, const std::string& node) {
+  slurm::NodeUpdate change;
+  change.state = "DRAIN";
+  change.reason = "another key";
+  ASSERT_TRUE(w.slurm.model().update_node(w.slurm.now(), node, change));
+}
+
 // Visits so far of a kind's objects, by the name of its queue.
 std::size_t visits(World& w, const std::string& queue) {
   std::size_t sum = 0;
@@ -317,6 +325,8 @@ TEST(OperatorSim, AChangedKeyWaitsForTheJobs) {
   // Any new pod would have the new key.
   w.patch(kControllers, "slurm", "{spec: {slurmctld: {image: newer}}}");
   w.settle();
+  drain(w, "gpu-0");
+  w.settle();
   EXPECT_EQ(made_of(), before);
   EXPECT_EQ(keys(), old_keys) << "with another key than slurmctld's it is not heard";
   EXPECT_THAT(w.ready(kControllers, "slurm"), HasSubstr("False the key in Secret auth has changed"));
@@ -352,6 +362,9 @@ TEST(OperatorSim, BeforeAChangedKeyIsTakenSlurmctldIsAsked) {
   EXPECT_EQ(w.children().at("StatefulSet slurm-controller"), before);
   EXPECT_THAT(w.ready(kControllers, "slurm"), HasSubstr("False the key in Secret auth has changed"));
   w.settle(2min);
+  EXPECT_EQ(w.children().at("StatefulSet slurm-controller"), before) << "the next job may start any moment";
+  drain(w, "gpu-0");
+  w.settle(15s);
   EXPECT_NE(w.children().at("StatefulSet slurm-controller"), before);
   EXPECT_EQ(w.ready(kControllers, "slurm"), "True ");
 }
@@ -377,6 +390,8 @@ TEST(OperatorSim, WithoutSlurmctldsAnswerAChangedKeyIsNotTakenWhereWorkersAre) {
   ASSERT_EQ(json::int_at(set, {"status", "slurmIdle"}), 1) << json::dump(set);
   ASSERT_EQ(json::int_at(set, {"status", "readyReplicas"}), 1);
   const std::string before = w.children().at("StatefulSet slurm-controller");
+  drain(w, "gpu-0");
+  w.settle();
   w.slurm.stop_controller();
   w.api.patch(kSecrets, {"slurm", "auth"},
               json::Object{{"data", json::Object{{"slurm.key", base64_encode("rotated")}}}});
@@ -678,11 +693,20 @@ TEST(OperatorSim, TheLabelFollowsTheSlurmctldThatSaysItServes) {
     }
     return out;
   };
+  // Also while slurmctld is asked whether jobs run, and does not answer.
+  w.slurm.set_faults(
+      [](const net::ServerRequest&) { return testing::FakeSlurmFault{testing::FakeSlurmFault::Kind::kSilence}; });
+  w.api.patch(kSecrets, {"slurm", "auth"},
+              json::Object{{"data", json::Object{{"slurm.key", base64_encode("rotated")}}}});
+  w.settle(4s);
+  EXPECT_THAT(w.ready(kControllers, "slurm"), HasSubstr("slurmctld is being asked"));
   for (const char* serving : {"0", "1", "0"}) {
     w.serving = std::string("http://10.0.0.") + serving + ":6817";
     w.settle(4s);
     EXPECT_EQ(active(), std::string("slurm-controller-") + serving + " ");
   }
+  w.slurm.set_faults(nullptr);
+  w.settle();
   w.serving = "";
   w.settle(5s);
   EXPECT_EQ(active(), "slurm-controller-0 ") << "none serves: all stays";

@@ -52,13 +52,12 @@ struct Wait {
   std::string event = {};
 };
 
-// Whether nodes of a cluster's NodeSets run jobs; of several the greatest counts.
-enum class Jobs : std::uint8_t { kNone, kUnknown, kRun };
 // The key of auth/slurm is another than slurmctld has.
 struct KeyWait {
-  std::string jobs_run;  // what is said while they do
-  std::string unknown;   // and while nobody knows
-  bool workers = false;  // some are ready, which may run jobs
+  std::string rule;        // a sentence: what slurmctld waits for
+  bool jwt = false;        // the JWT key has changed too
+  bool workers = false;    // some are ready, which may run jobs
+  bool jobs_seen = false;  // some did when the statuses were written
 };
 
 struct Plan {
@@ -70,8 +69,7 @@ struct Plan {
   json::Object status = {};             // fields besides conditions
   std::optional<WallTime> wake = {};    // look again then
   bool needs_host_keys = false;         // of a LoginSet: make them, there are none
-  bool waits_for_jobs = false;          // of a Controller: look again when a NodeSet has no more of them
-  // Of a Controller: what would have slurmctld take the key is made only if no Slurm node runs jobs at this moment.
+  // Of a Controller: what would have slurmctld take the key is made only as slurmctld itself allows (hold_key()).
   std::optional<KeyWait> key_wait = {};
   std::string config_digest = {};  // of a Controller: what slurmctld is to run; empty: it does not say it
 

@@ -3,6 +3,7 @@
 #include "operator/api/read.hpp"
 #include "operator/builders/token.hpp"
 #include "operator/reconcile/apply.hpp"
+#include "operator/reconcile/key_change.hpp"
 #include "operator/reconcile/test_view.hpp"
 
 namespace bascule::op::reconcile::test {
@@ -67,85 +68,44 @@ json::Value with_order(json::Value controller) {
   return controller;
 }
 
-TEST(ControllerPlan, AChangedKeyWaitsForTheJobsOfItsNodes) {
+TEST(ControllerPlan, AChangedKeyWaitsForSlurmctldsWord) {
   const json::Value object = custom(kControllers, "slurm", kController);
-  constexpr std::string_view kRun = "Jobs run";
-  constexpr std::string_view kUnknown =
-      "It is not known whether jobs run, since slurmctld or slurmrestd does not answer; if none do, set the "
-      "Controller's annotation controller.slinky.slurm.net/take-slurm-key to \"true\"";
-  struct Case {
-    std::string_view status;
-    std::string_view said;  // empty: it does not wait
-  };
-  const Case cases[] = {
-      {"{replicas: 2, readyReplicas: 2, slurmIdle: 1, slurmAllocated: 1}", kRun},
-      {"{replicas: 2, readyReplicas: 2, slurmIdle: 2, slurmAllocated: 0}", ""},
-      {"{replicas: 0, readyReplicas: 0, slurmAllocated: 0}", ""},
-      {"{replicas: 1, readyReplicas: 0, slurmAllocated: 0}", ""},  // no slurmd is there
-      {"{replicas: 1, readyReplicas: 1}", kUnknown},
-      {"{replicas: 1, readyReplicas: 1, slurmIdle: 0, slurmAllocated: 0, slurmDown: 0, slurmDrain: 0}", kUnknown},
-      {"{}", ""},
-  };
-  for (const Case& one : cases) {
-    SCOPED_TRACE(one.status);
-    MapView view = whole_namespace();
-    view.put(kNodeSets, custom(kNodeSets, "idle", kNodeSet));
-    json::Value set = custom(kNodeSets, "gpu", kNodeSet);
-    set.get_object()["status"] = json::parse_yaml(one.status);
-    view.put(kNodeSets, set);
-    view.put(kStatefulSets, stateful_set_of_another_key(view, object));
-    Plan plan = plan_controller(object, view, kNow);
-    EXPECT_EQ(std::ranges::count(children_of(plan), "StatefulSet slurm-controller"), one.said.empty() ? 1 : 0);
-    EXPECT_THAT(children_of(plan), Contains("ConfigMap slurm-config"));
-    const std::string first = waits_of(plan).front();
-    EXPECT_EQ(first.starts_with("the key in Secret auth has changed, and slurmctld takes it when no node of the "
-                                "NodeSets runs jobs"),
-              !one.said.empty())
-        << first;
-    EXPECT_THAT(first, HasSubstr(one.said));
-    // Whoever knows better says so.
-    plan = plan_controller(with_order(object), view, kNow);
-    EXPECT_THAT(children_of(plan), Contains("StatefulSet slurm-controller"));
-    EXPECT_THAT(json::dump(child(plan, "StatefulSet")), Not(HasSubstr("take-slurm-key"))) << "it would roll once more";
-  }
-}
-
-// Its sidecar sees to it that slurmctld does not take the key with a configuration (builders/scripts.hpp).
-TEST(ControllerPlan, WhileAChangedKeyWaitsSlurmctldIsNotExpectedToTakeAConfiguration) {
-  const json::Value object =
-      custom(kControllers, "slurm",
-             std::string(kController.substr(0, kController.rfind('}'))) + ", inplaceReconfigure: true}");
   MapView view = whole_namespace();
-  json::Value busy = custom(kNodeSets, "gpu", kNodeSet);
-  busy.get_object()["status"] = json::parse_yaml("{replicas: 2, readyReplicas: 2, slurmAllocated: 2}");
-  view.put(kNodeSets, busy);
+  view.put(kNodeSets, custom(kNodeSets, "idle", kNodeSet));
+  json::Value set = custom(kNodeSets, "gpu", kNodeSet);
+  view.put(kNodeSets, set);
   view.put(kStatefulSets, stateful_set_of_another_key(view, object));
+  const auto wait = [&] { return plan_controller(object, view, kNow).key_wait.value(); };
+  EXPECT_THAT(wait().rule, HasSubstr("the key in Secret auth has changed, and slurmctld takes it when no node"));
+  EXPECT_FALSE(wait().workers || wait().jobs_seen || wait().jwt);
+  set.get_object()["status"] = json::parse_yaml("{readyReplicas: 2, slurmAllocated: 1}");
+  view.put(kNodeSets, set);
+  EXPECT_TRUE(wait().workers && wait().jobs_seen);
+  EXPECT_FALSE(wait().jwt);
+  view.put(kSecrets, secret("jwt", "jwt.key", "another"));
+  EXPECT_TRUE(wait().jwt);
   Plan plan = plan_controller(object, view, kNow);
-  EXPECT_THAT(children_of(plan),
-              ElementsAre("Service slurm-controller-internal", "Service slurm-controller", "ConfigMap slurm-config"));
-  EXPECT_EQ(plan.config_digest, "");
+  EXPECT_TRUE(hold_key(plan, NodesStand::kOpen));
+  EXPECT_THAT(children_of(plan), Contains("ConfigMap slurm-config"));
+  EXPECT_THAT(children_of(plan), Not(Contains("StatefulSet slurm-controller")));
+  // Whoever knows better says so.
   plan = plan_controller(with_order(object), view, kNow);
-  EXPECT_THAT(children_of(plan), Contains("StatefulSet slurm-controller"));
-  EXPECT_NE(plan.config_digest, "");
+  EXPECT_FALSE(hold_key(plan, NodesStand::kOpen));
+  EXPECT_THAT(json::dump(child(plan, "StatefulSet")), Not(HasSubstr("take-slurm-key"))) << "it would roll once more";
 }
 
 TEST(ControllerPlan, OnlyAnotherKeyWaitsForJobs) {
   MapView view = whole_namespace();
   const json::Value object = custom(kControllers, "slurm", kController);
-  json::Value busy = custom(kNodeSets, "gpu", kNodeSet);
-  busy.get_object()["status"] = json::parse_yaml("{replicas: 2, slurmAllocated: 2}");
-  view.put(kNodeSets, busy);
-  const auto made = [&] {
-    return std::ranges::count(children_of(plan_controller(object, view, kNow)), "StatefulSet slurm-controller");
-  };
-  EXPECT_EQ(made(), 1) << "there is no slurmctld";
+  const auto waits = [&] { return plan_controller(object, view, kNow).key_wait.has_value(); };
+  EXPECT_FALSE(waits()) << "there is no slurmctld";
   view.put(kStatefulSets, stamped(child(plan_controller(object, view, kNow), "StatefulSet")));
   view.put(kSecrets, secret("jwt", "jwt.key", "another"));
-  EXPECT_EQ(made(), 1) << "no worker has the JWT key";
+  EXPECT_FALSE(waits()) << "no worker has the JWT key";
   json::Value original = stateful_set_of_another_key(view, object);
   json::find(original, {"metadata", "annotations"})->get_object().erase(kStamp);
   view.put(kStatefulSets, original);
-  EXPECT_EQ(made(), 1) << "its hash may be made in another way";
+  EXPECT_FALSE(waits()) << "its hash may be made in another way";
 }
 
 // Whoever has another key than slurmctld is not heard by it; it could not even be asked whether jobs run.

@@ -19,6 +19,7 @@
 #include "operator/reconcile/ctld_pods.hpp"
 #include "operator/reconcile/jobs_at_risk.hpp"
 #include "operator/reconcile/key_change.hpp"
+#include "operator/reconcile/key_watch.hpp"
 #include "operator/reconcile/refusals.hpp"
 #include "operator/reconcile/telling.hpp"
 #include "operator/reconcile/watchers.hpp"
@@ -29,6 +30,9 @@ namespace bascule::op::reconcile {
 namespace {
 
 using namespace std::chrono_literals;
+
+constexpr Duration kLastWord = 2s;  // of a slurmctld that is going
+constexpr Duration kOwnTime = 30s;  // of one that has thousands of nodes and jobs to tell of
 
 // Names as slurm-operator's metrics have them.
 struct Kind {
@@ -119,6 +123,12 @@ struct Reconcilers::Impl {
                    .answering = options.answering,
                    .serves = options.serves}),
         config_watch(options.running_config),
+        key_watch(
+            loop,
+            [this](NamespacedName controller, std::stop_token stop) {
+              return nodes_stand(std::move(controller), std::move(stop));
+            },
+            [this](const NamespacedName& controller) { queues[0]->add(controller.str()); }),
         gate(loop) {
     for (std::size_t i = 0; i < kKinds.size(); ++i) {
       queues[i] = std::make_unique<runtime::Controller>(
@@ -138,6 +148,7 @@ struct Reconcilers::Impl {
   Telling telling;
   CtldPods ctld_pods;
   ConfigWatch config_watch;
+  KeyWatch key_watch;
   Refusals refusals;  // of Controllers: who serves must be seen while a child is refused
   Gate gate;          // of warnings
   std::stop_source stopping;
@@ -187,7 +198,7 @@ struct Reconcilers::Impl {
   }
 
   void status_changed(const ObjectPtr& before, const ObjectPtr& after) {
-    if (jobs_of(before->value) != jobs_of(after->value)) wake(jobs_thing(controller_of_node_set(*after)));
+    if (has_workers(before->value) != has_workers(after->value)) wake(workers_thing(controller_of_node_set(*after)));
     room_changed(before, after);
   }
 
@@ -213,8 +224,8 @@ struct Reconcilers::Impl {
                       .allocated = json::int_at(set->value, {"status", "slurmAllocated"}).value_or(0)});
     }
     if (sets.empty()) co_return;
-    std::optional<std::vector<slurm::Node>> nodes;
-    if (options.slurm_nodes) nodes = co_await options.slurm_nodes(key, stopping.get_token());
+    std::optional<NodesNow> nodes;
+    if (options.slurm_nodes) nodes = co_await options.slurm_nodes(key, kLastWord, stopping.get_token());
     const std::optional<std::string> risk = jobs_at_risk(sets, nodes);
     if (!risk) co_return;
     log::warning("jobs are at risk", {{"controller", key.str()}, {"what", *risk}});
@@ -248,7 +259,7 @@ struct Reconcilers::Impl {
       watchers.forget(reader);
       telling.forget(reader);
       refusals.forget(reader);
-      if (kind.resource == &kControllers) config_watch.forget(name);
+      if (kind.resource == &kControllers) forget_controller(name);
       co_return runtime::Result{};
     }
     // Its children go with it.
@@ -256,8 +267,7 @@ struct Reconcilers::Impl {
     watchers.begin(reader);
     CachedView view(parts.caches, watchers, reader, name.ns);
     Plan plan = plan_of(kind, *object, view);
-    if (plan.waits_for_jobs) watchers.note(reader, jobs_thing(name));
-    if (plan.key_wait) co_await ask_for_jobs(name, plan, stop);
+    if (kind.resource == &kControllers) hold_changed_key(name, reader, plan);
     std::exception_ptr failure;
     if (plan.needs_host_keys) co_await make_host_keys(object, kind, plan, failure, stop);
     std::optional<Duration> held = refusals.hold(reader, plan, loop.now());
@@ -294,20 +304,25 @@ struct Reconcilers::Impl {
     co_return result;
   }
 
-  // The statuses may be of half a minute ago, or of any age when slurmctld does not answer: so it is asked itself.
-  Task<> ask_for_jobs(const NamespacedName& controller, Plan& plan, std::stop_token stop) {
-    constexpr Duration kAgain = 10s;
-    if (!options.slurm_nodes) co_return;
-    const std::optional<std::vector<slurm::Node>> nodes = co_await options.slurm_nodes(controller, stop);
+  void forget_controller(const NamespacedName& name) {
+    config_watch.forget(name);
+    key_watch.forget(name);
+  }
+
+  void hold_changed_key(const NamespacedName& controller, const std::string& reader, Plan& plan) {
+    if (!plan.key_wait) return key_watch.forget(controller);
+    watchers.note(reader, workers_thing(controller));
+    if (!hold_key(plan, key_watch.look(controller))) return;
+    const WallTime again = loop.wall() + KeyWatch::kAgain;
+    plan.wake = std::min(plan.wake.value_or(again), again);
+  }
+
+  Task<NodesStand> nodes_stand(NamespacedName controller, std::stop_token stop) {
+    std::optional<NodesNow> nodes;
+    if (options.slurm_nodes) nodes = co_await options.slurm_nodes(controller, kOwnTime, stop);
     std::set<std::string> features;
     for (const ObjectPtr& set : parts.caches.node_sets_of(controller)) features.insert(feature_of(*set));
-    const auto busy = [&features](const slurm::Node& node) {
-      return runs_jobs(node) &&
-             std::ranges::any_of(node.features, [&](const auto& one) { return features.contains(one); });
-    };
-    Jobs jobs = plan.key_wait->workers ? Jobs::kUnknown : Jobs::kNone;
-    if (nodes) jobs = std::ranges::any_of(*nodes, busy) ? Jobs::kRun : Jobs::kNone;
-    if (hold_key(plan, jobs)) plan.wake = loop.wall() + kAgain;
+    co_return stand_of(nodes, features);
   }
 
   NamespacedName note_child(const kube::DynamicObject& object, const std::string& reader, const Child& child) {
@@ -421,6 +436,7 @@ void Reconcilers::start() {
 Task<> Reconcilers::stop() {
   impl_->stopping.request_stop();
   co_await impl_->gate.close();
+  co_await impl_->key_watch.stop();
   for (const auto& queue : impl_->queues) co_await queue->stop();
 }
 

@@ -12,8 +12,8 @@
 #include "kube/events.hpp"
 #include "operator/reconcile/caches.hpp"
 #include "operator/reconcile/config_taken.hpp"
+#include "operator/reconcile/nodes_now.hpp"
 #include "runtime/metrics.hpp"
-#include "slurm/types.hpp"
 
 namespace bascule::op::reconcile {
 
@@ -32,8 +32,8 @@ struct ReconcileOptions {
   std::function<Task<std::optional<bool>>(std::string url, std::stop_token stop)> serves = nullptr;
   // Whether slurmctld runs the configuration of this digest, within seconds. nullptr: never known.
   ConfigWatch::Ask running_config = nullptr;
-  // All nodes that slurmctld has at this moment, within seconds; nullopt: not known. nullptr: never known.
-  std::function<Task<std::optional<std::vector<slurm::Node>>>(NamespacedName controller, std::stop_token stop)>
+  // All nodes that slurmctld has at this moment; nullopt: not known, or not within `limit`. nullptr: never known.
+  std::function<Task<std::optional<NodesNow>>(NamespacedName controller, Duration limit, std::stop_token stop)>
       slurm_nodes = nullptr;
   // The six files of builders/ssh_keys.hpp. Takes a second or more of one processor, hence not done here.
   std::function<Task<std::map<std::string, std::string>>()> make_host_keys;
