@@ -37,6 +37,7 @@ Task<std::optional<bool>> serves(Loop& loop, const Connect& connect, std::string
   } catch (const net::Error& error) {
     log::debug("a slurmctld does not answer", {{"url", url}, {"why", error}});
   } catch (const std::invalid_argument&) {
+    co_return std::nullopt;  // a URL that nobody can be asked at
   }
   co_return std::nullopt;
 }
