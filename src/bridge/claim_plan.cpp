@@ -63,7 +63,7 @@ class ClaimPlanner final {
   ClaimPlanner(const kube::Pod& pod, const Placement& at, const JobLayout& layout, const DeviceLedger& ledger,
                const std::set<DeviceId>& taken)
       : pod_(pod), at_(at), layout_(layout), ledger_(ledger), devices_(ledger.on(at.kube_node)), taken_(taken) {
-    if (const ClaimPtr own = ledger.claim_of(pod.meta.uid)) mine_.insert(own->devices.begin(), own->devices.end());
+    if (const ClaimPtr own = ledger.claim_of(pod)) mine_.insert(own->devices.begin(), own->devices.end());
   }
 
   std::expected<WantedClaim, ClaimProblem> run() {
@@ -134,7 +134,7 @@ class ClaimPlanner final {
   std::string why_not(const NumberedDevice& device) const {
     if (!device.taint.empty()) return "has the taint " + device.taint;
     if (taken_.contains(device.id)) return "is held by a pod beside it";
-    const std::string holder = ledger_.holder(device.id, pod_.meta.uid);
+    const std::string holder = ledger_.holder(device.id, pod_);
     return holder.empty() ? holder : "is held by " + holder;
   }
 

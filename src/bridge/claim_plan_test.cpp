@@ -260,7 +260,7 @@ TEST_F(Claims, HeldDevicesArePassedOver) {
   EXPECT_THAT(names_of(*plan(pod("c", {{"gpu.example.com", 1}}), first->devices())), ElementsAre("gpu-1"));
   ledger.on_claim(written(*first), nullptr);
   EXPECT_TRUE(plan(pod("c", {{"gpu.example.com", 2}})));
-  ledger.assume(Uid("uid-a"), first->devices());
+  ledger.assume(*pod("a", {}), first->devices());
   EXPECT_THAT(names_of(*plan(pod("b", {{"gpu.example.com", 1}}))), ElementsAre("gpu-1"));
   ledger.forget(Uid("uid-a"));
   EXPECT_TRUE(plan(pod("c", {{"gpu.example.com", 2}})));
@@ -275,7 +275,7 @@ TEST_F(Claims, WhatIsBeingWrittenOutlastsAnEarlierClaim) {
   give(1, "1");
   const auto later = plan(pod("a", {{"gpu.example.com", 1}}));
   ASSERT_THAT(names_of(*later), ElementsAre("gpu-1"));
-  ledger.assume(Uid("uid-a"), later->devices());
+  ledger.assume(*pod("a", {}), later->devices());
   ledger.on_claim(nullptr, written(*earlier));
   EXPECT_THAT(plan(pod("b", {{"gpu.example.com", 1}})).error(), HasSubstr("a claim that is being written"));
   ledger.on_claim(written(*earlier), written(*later));
@@ -295,7 +295,7 @@ TEST_F(Claims, W33TheClaimIsFoundAgain) {
   EXPECT_TRUE(stands_for(*stands, *claim));
   EXPECT_TRUE(stands_for(*written(*claim, false), *claim));
   ledger.on_claim(nullptr, stands);
-  EXPECT_EQ(ledger.claim_of(asks->meta.uid), stands);
+  EXPECT_EQ(ledger.claim_of(*asks), stands);
   EXPECT_EQ(job_of(*stands), JobId{7});
   EXPECT_TRUE(stands_for(*stands, *plan(asks)));
   layout.nodes[0].gres[0].index = "2-3";

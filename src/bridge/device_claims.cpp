@@ -33,13 +33,13 @@ Task<std::string> DeviceClaims::make(PodPtr pod, WantedClaim claim, std::stop_to
   const Uid uid = pod->meta.uid;
   std::string problem;
   for (const DeviceId& device : claim.devices()) {
-    const std::string holder = ledger().holder(device, uid);
+    const std::string holder = ledger().holder(device, *pod);
     if (!holder.empty()) problem = "device " + device.str() + " is held by " + holder;
   }
   if (problem.empty()) {
-    ledger().assume(uid, claim.devices());
+    ledger().assume(*pod, claim.devices());
     problem = co_await writer_.ensure(pod, claim, stop);
-    const ClaimPtr seen = ledger().claim_of(uid);  // of an earlier try: no change will come to tell of it
+    const ClaimPtr seen = ledger().claim_of(*pod);  // of an earlier try: no change will come to tell of it
     if (!problem.empty() || (seen && seen->allocated && stands_for(*seen, claim))) forget(uid);
   }
   if (problem.empty()) co_return std::string();

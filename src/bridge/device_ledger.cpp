@@ -72,8 +72,9 @@ void DeviceLedger::on_claim(const ClaimPtr& before, const ClaimPtr& after) {
   if (after) {
     for (const DeviceId& device : after->devices) held_[device][after->meta.key] = after->pod;
     if (ours(*after)) ours_[after->pod][after->meta.key] = after;
-    const auto assumed = assumed_.find(after->pod);  // an earlier claim of that pod may be shown late
-    if (assumed != assumed_.end() && ours(*after) && holds(*after, assumed->second)) assumed_.erase(assumed);
+    const auto assumed = assumed_.find(after->pod);
+    const bool its = assumed != assumed_.end() && ours(*after) && assumed->second.ns == after->meta.key.ns;
+    if (its && holds(*after, assumed->second.devices)) forget(after->pod);  // an earlier one may be shown late
   }
   const ClaimPtr& any = after ? after : before;
   if (on_our_claim && ours(*any)) on_our_claim(any);
@@ -117,25 +118,43 @@ bool DeviceLedger::ours(const ResourceClaim& claim) const {
   return !claim.pod.empty() && kube::value_or(claim.meta.annotations, names::kClaimedBy) == bridge_;
 }
 
-ClaimPtr DeviceLedger::claim_of(const Uid& pod) const {
-  const auto claims = ours_.find(pod);
-  return claims == ours_.end() ? nullptr : claims->second.begin()->second;
+ClaimPtr DeviceLedger::claim_of(const kube::Pod& pod) const {
+  const auto claims = ours_.find(pod.meta.uid);
+  if (claims == ours_.end()) return nullptr;
+  const auto first = claims->second.lower_bound({pod.meta.key.ns, ""});
+  return first == claims->second.end() || first->first.ns != pod.meta.key.ns ? nullptr : first->second;
 }
 
-std::string DeviceLedger::holder(const DeviceId& device, const Uid& pod) const {
+std::string DeviceLedger::holder(const DeviceId& device, const kube::Pod& pod) const {
+  const Uid& uid = pod.meta.uid;
   if (const auto held = held_.find(device); held != held_.end()) {
     for (const auto& [claim, owner] : held->second) {
-      if (owner != pod || pod.empty()) return "claim " + claim.str();
+      if (owner != uid || uid.empty() || claim.ns != pod.meta.key.ns) return "claim " + claim.str();
     }
   }
-  for (const auto& [owner, devices] : assumed_) {
-    if (owner != pod && std::ranges::find(devices, device) != devices.end()) return "a claim that is being written";
+  if (const auto assumed = assumed_by_.find(device); assumed != assumed_by_.end()) {
+    if (std::ranges::any_of(assumed->second, [&uid](const Uid& owner) { return owner != uid; })) {
+      return "a claim that is being written";
+    }
   }
   return {};
 }
 
-void DeviceLedger::assume(const Uid& pod, const std::vector<DeviceId>& devices) {
-  assumed_.insert_or_assign(pod, devices);
+void DeviceLedger::assume(const kube::Pod& pod, const std::vector<DeviceId>& devices) {
+  forget(pod.meta.uid);
+  for (const DeviceId& device : devices) assumed_by_[device].insert(pod.meta.uid);
+  assumed_.emplace(pod.meta.uid, Assumed{pod.meta.key.ns, devices});
+}
+
+void DeviceLedger::forget(const Uid& pod) {
+  const auto assumed = assumed_.extract(pod);
+  if (assumed.empty()) return;
+  for (const DeviceId& device : assumed.mapped().devices) {
+    const auto by = assumed_by_.find(device);
+    if (by == assumed_by_.end()) continue;  // named twice
+    by->second.erase(assumed.key());
+    if (by->second.empty()) assumed_by_.erase(by);
+  }
 }
 
 }  // namespace bascule::bridge

@@ -1,5 +1,6 @@
 // Devices of all nodes and claims of all pods side by side, kept up change by change: what a node has, which claim a
 // device is allocated to, which claim is a pod's. Claims being written are held here before the server shows them.
+// A claim's owner is what its writer says: it is a pod's only in the pod's own namespace.
 // Pure; loop thread only.
 #pragma once
 
@@ -43,17 +44,21 @@ class DeviceLedger final {
 
   bool ours(const ResourceClaim& claim) const;
   // The claim of ours that belongs to this pod; nullptr: none.
-  ClaimPtr claim_of(const Uid& pod) const;
+  ClaimPtr claim_of(const kube::Pod& pod) const;
   // Who holds the device, except for `pod`: "claim ns/name"; empty: nobody.
-  std::string holder(const DeviceId& device, const Uid& pod) const;
+  std::string holder(const DeviceId& device, const kube::Pod& pod) const;
   // Being written for this pod; until the server shows the claim, or forget().
-  void assume(const Uid& pod, const std::vector<DeviceId>& devices);
-  void forget(const Uid& pod) { assumed_.erase(pod); }
+  void assume(const kube::Pod& pod, const std::vector<DeviceId>& devices);
+  void forget(const Uid& pod);
 
  private:
   struct NodeEntry {
     std::vector<SlicePtr> slices;
     mutable std::optional<NodeDevices> devices;  // read when asked for
+  };
+  struct Assumed {
+    std::string ns;
+    std::vector<DeviceId> devices;
   };
   void changed(const std::string& node);
 
@@ -63,7 +68,8 @@ class DeviceLedger final {
   std::unordered_map<std::string, NodeEntry> nodes_;
   std::map<DeviceId, std::map<NamespacedName, Uid>> held_;            // by claim: the pod, empty when it is none's
   std::unordered_map<Uid, std::map<NamespacedName, ClaimPtr>> ours_;  // by pod
-  std::unordered_map<Uid, std::vector<DeviceId>> assumed_;            // by pod
+  std::unordered_map<Uid, Assumed> assumed_;                          // by pod
+  std::map<DeviceId, std::set<Uid>> assumed_by_;
   NodeDevices none_;
 };
 

@@ -117,7 +117,7 @@ struct PodSync::Impl {
     view.restarted = restarted;
     for (const PodPtr& pod : view.pods) {
       if (parts.devices != nullptr) {
-        if (ClaimPtr claim = parts.devices->claim_of(pod->meta.uid)) view.device_claims.push_back(std::move(claim));
+        if (ClaimPtr claim = parts.devices->claim_of(*pod)) view.device_claims.push_back(std::move(claim));
       }
       if (const JobId id = label_of(*pod)) view.labelled[id] = {parts.mirror.knowledge(id), parts.mirror.job(id)};
     }

@@ -145,7 +145,7 @@ void UnitPlanner::drop_device_claims(const std::vector<PodPtr>& waiting) {
   const DeviceLedger* devices = nodes_.devices();
   if (devices == nullptr) return;
   for (const PodPtr& pod : waiting) {
-    const ClaimPtr claim = needs_claim(*pod) ? devices->claim_of(pod->meta.uid) : nullptr;
+    const ClaimPtr claim = needs_claim(*pod) ? devices->claim_of(*pod) : nullptr;
     if (!claim || is_going(*claim) || memory_.binding.contains(pod->meta.uid)) continue;
     if (!holds_devices(job_of(*claim))) plan_.device_drops.push_back(claim);
   }
