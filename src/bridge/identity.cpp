@@ -60,17 +60,42 @@ std::vector<std::string_view> names_in(std::string_view value) {
   return names;
 }
 
-// What of the annotation's value the list does not allow; empty: nothing.
-std::string_view not_listed(const Field& field, const std::vector<std::string>& allowed, std::string_view asked) {
-  const auto listed = [&allowed](std::string_view name) {
-    return std::ranges::any_of(allowed, [name](const std::string& one) { return one == "*" || one == name; });
-  };
-  const bool one_name = field.value != nullptr && field.value != &Job::partition;
-  if (one_name) return listed(asked) ? std::string_view{} : asked;
-  for (const std::string_view name : names_in(asked)) {
-    if (!listed(name)) return name;
+// "gpu:2,license/matlab=1": the licenses among generic resources, of which Slurm takes them too. It finds the word
+// wherever it stands, in any case.
+std::vector<std::string_view> licenses_in(std::string_view gres) {
+  static constexpr std::string_view kKind = "license";
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+  std::vector<std::string_view> names;
+  while (!gres.empty()) {
+    const auto found = std::ranges::search(gres, kKind, {}, lower);
+    gres.remove_prefix(static_cast<std::size_t>(found.end() - gres.begin()));
+    if (found.empty() || gres.empty() || (gres.front() != '/' && gres.front() != ':')) continue;
+    const std::string_view name = gres.substr(1, gres.find_first_of(":=,;|", 1) - 1);
+    if (!name.empty()) names.push_back(name);
   }
-  return {};
+  return names;
+}
+
+bool listed(const std::vector<std::string>& allowed, std::string_view name) {
+  return std::ranges::any_of(allowed, [name](const std::string& one) { return one == "*" || one == name; });
+}
+
+// What of these the list does not allow; empty: nothing.
+std::string_view not_listed(const std::vector<std::string>& allowed, const std::vector<std::string_view>& names) {
+  const auto other = std::ranges::find_if(names, [&](std::string_view name) { return !listed(allowed, name); });
+  return other == names.end() ? std::string_view{} : *other;
+}
+
+std::string_view not_listed(const Field& field, const std::vector<std::string>& allowed, std::string_view asked) {
+  const bool one_name = field.value != nullptr && field.value != &Job::partition;
+  return not_listed(allowed, one_name ? std::vector{asked} : names_in(asked));
+}
+
+std::string refusal(std::string_view suffix, std::string_view ns, std::string_view doing, std::string_view what,
+                    const std::vector<std::string>& allowed) {
+  return fmt::format("annotation {}{}: namespace {} may not {} {} in Slurm; {}", names::kJobPrefix, suffix, ns, doing,
+                     in_quotes(what),
+                     allowed.empty() ? std::string(kAskForRule) : fmt::format("allowed: {}", fmt::join(allowed, ", ")));
 }
 
 std::string priority_fault(const IdentityRule& policy, std::string_view ns, std::string_view asked) {
@@ -108,11 +133,11 @@ std::vector<std::string> apply_identity(const std::vector<IdentityRule>& rules, 
     const auto is_own = [&own](std::string_view name) { return std::ranges::find(own, name) != own.end(); };
     if (field.value == &Job::partition && std::ranges::all_of(names_in(asked), is_own)) continue;
     const std::string_view fault = not_listed(field, allowed, asked);
-    if (fault.empty()) continue;
-    faults.push_back(
-        fmt::format("annotation {}{}: namespace {} may not {} {} in Slurm; {}", names::kJobPrefix, field.suffix, ns,
-                    field.what, in_quotes(fault),
-                    allowed.empty() ? std::string(kAskForRule) : fmt::format("allowed: {}", fmt::join(allowed, ", "))));
+    if (!fault.empty()) faults.push_back(refusal(field.suffix, ns, field.what, fault, allowed));
+  }
+  if (const auto asked = licenses_in(value_of(annotations, "gres")); !policy.licenses.empty()) {
+    const std::string_view fault = not_listed(policy.licenses, asked);
+    if (!fault.empty()) faults.push_back(refusal("gres", ns, "use license", fault, policy.licenses));
   }
   if (const std::string_view asked = value_of(annotations, "priority"); !asked.empty()) {
     if (std::string fault = priority_fault(policy, ns, asked); !fault.empty()) faults.push_back(std::move(fault));

@@ -2,7 +2,8 @@
 // as the annotations say. With some, the first rule that names the namespace counts; a namespace without a rule has an
 // empty one. What a rule lists is allowed; "*" allows anything. Pure.
 //  - user, group, account, QOS, partition, wckey: the first of the list is used when the annotation is absent.
-//  - reservation, licenses: each one named must be listed; none is given by default.
+//  - reservation, licenses (those among the generic resources too): each one named must be listed; none is given by
+//    default.
 //  - priority: up to the rule's maximum.
 // What a rule does not list: account, QOS, wckey and licenses are Slurm's own to refuse. The rest may not be asked for,
 // since Slurm grants it to whomever the bridge submits as: AllowGroups of a partition does not count for SlurmUser. The

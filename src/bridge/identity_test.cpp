@@ -108,6 +108,14 @@ TEST(Identity, WhatIsPrivilegedMustBeAllowed) {
               ElementsAre(HasSubstr("may not use \"root\" in Slurm; allowed: ai, night")));
   EXPECT_THAT(faults("strict", "licenses", "matlab:2, a@db=1"), IsEmpty());
   EXPECT_THAT(faults("strict", "licenses", "matlab:2|ansys"), ElementsAre(HasSubstr("may not use \"ansys\"")));
+  // --tres-per-task takes licenses too, whatever the case of the word.
+  EXPECT_THAT(faults("strict", "gres", "gpu:2,license/ansys=1"),
+              ElementsAre(HasSubstr("gres: namespace strict may not use license \"ansys\" in Slurm; allowed: matlab")));
+  EXPECT_THAT(faults("strict", "gres", "gres/gpu:1,License:ansys:1"), ElementsAre(HasSubstr("\"ansys\"")));
+  EXPECT_THAT(faults("strict", "gres", "license/matlab=1,license/ansys"), ElementsAre(HasSubstr("\"ansys\"")));
+  EXPECT_THAT(faults("strict", "gres", "license/matlab=2,license/a@db:1,gpu:1,licensed=1,license"), IsEmpty());
+  EXPECT_THAT(faults("free", "gres", "license/any=1"), IsEmpty());
+  EXPECT_THAT(faults("elsewhere", "gres", "license/any=1"), IsEmpty()) << "Slurm counts them";
   EXPECT_THAT(faults("strict", "wckey", "w3"), ElementsAre(HasSubstr("may not be \"w3\"")));
   EXPECT_THAT(faults("elsewhere", "reservation", "ai"), ElementsAre(HasSubstr("remove it, or ask the administrator")));
   EXPECT_THAT(faults("elsewhere", "priority", "0"), ElementsAre(HasSubstr("priority")));
