@@ -82,9 +82,18 @@ bool comes_and_goes(std::string_view key) {
 
 PodConstraints constraints_of(const kube::Pod& pod) {
   PodConstraints out{pod.node_selector, {}, !pod.required_node_affinity.empty(), pod.tolerations, pod.requests};
+  out.bridge = pod.scheduler_name.view();
   if (!out.has_affinity) return out;
   out.affinity = affinity_terms(json::parse(pod.required_node_affinity));
   return out;
+}
+
+bool needs_toleration(const kube::Pod& pod) {
+  return std::ranges::none_of(pod.tolerations, [&pod](const kube::Toleration& t) {
+    if (t.limited || !(t.effect.empty() || t.effect.view() == "NoExecute")) return false;
+    if (t.key.view() != names::kManagedNodeTaint) return t.key.empty() && t.exists;
+    return t.exists || t.value == pod.scheduler_name;
+  });
 }
 
 std::vector<AffinityTerm> affinity_terms(const json::Value& selector) {
@@ -132,6 +141,10 @@ std::string misfit(const PodConstraints& constraints, const kube::Node& node, Wh
   for (const kube::Taint& taint : node.taints) {
     if (taint.effect.view() != "NoSchedule" && taint.effect.view() != "NoExecute") continue;
     if (when == When::kBeforeSubmit && comes_and_goes(taint.key.view())) continue;
+    if (taint.key.view() == names::kManagedNodeTaint && taint.effect.view() == "NoExecute" &&
+        taint.value.view() == constraints.bridge) {
+      continue;
+    }
     if (std::ranges::none_of(constraints.tolerations, [&](const auto& t) { return kube::tolerates(t, taint); })) {
       return "has the taint " + std::string(taint.key.view()) + " that the pod does not tolerate";
     }

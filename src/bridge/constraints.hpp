@@ -1,5 +1,6 @@
 // Where a pod may run by Kubernetes' own rules: node selector, required node affinity, taints, size, and where its
 // volumes are (volumes.hpp). Pure.
+// Our own taint keeps no pod of ours off: one that the webhook has not seen is made to tolerate it before the binding.
 // Before submit the answer becomes the job's excluded nodes; before binding it is asked again for the node Slurm chose.
 // Source: Kubernetes "Assigning Pods to Nodes", "Taints and Tolerations".
 #pragma once
@@ -33,12 +34,15 @@ struct PodConstraints {
   kube::ResourceList requests;
   std::vector<std::vector<AffinityTerm>> volumes = {};         // of each any must hold
   std::map<std::string, std::set<std::string>> attached = {};  // volumes by the driver that attaches them
+  std::string bridge = {};                                     // the pod's scheduler: the value of its own taint
 };
 // The terms of a node selector ({"nodeSelectorTerms": [...]}).
 std::vector<AffinityTerm> affinity_terms(const json::Value& selector);
 bool holds(const AffinityTerm& term, const kube::Node& node);
 // Throws json errors when the affinity text is not what the API promises.
 PodConstraints constraints_of(const kube::Pod& pod);
+// Whether the taint of the pod's own bridge would evict it: the webhook has not seen it.
+bool needs_toleration(const kube::Pod& pod);
 std::string class_of(const kube::Pod& pod);
 
 enum class When : std::uint8_t {

@@ -70,6 +70,33 @@ TEST(Constraints, AffinityOperators) {
   }
 }
 
+// The webhook gives pods the toleration; those that it has not seen get it before they are bound.
+TEST(Constraints, TheTaintOfThePodsOwnBridgeKeepsItOffNoNode) {
+  kube::Pod pod;
+  pod.scheduler_name = interner("slurm-bridge-scheduler");
+  kube::Node node = node_with({});
+  const auto tainted = [&](const char* value, const char* effect) {
+    node.taints = {{interner(names::kManagedNodeTaint), interner(value), interner(effect)}};
+    return why(pod, node) + why(pod, node, When::kBeforeBind);
+  };
+  EXPECT_EQ(tainted("slurm-bridge-scheduler", "NoExecute"), "");
+  EXPECT_NE(tainted("slurm-bridge-scheduler", "NoSchedule"), "") << "somebody else's";
+  EXPECT_NE(tainted("another-bridge", "NoExecute"), "");
+  const auto needs = [&](kube::Toleration toleration) {
+    pod.tolerations = {std::move(toleration)};
+    return needs_toleration(pod);
+  };
+  const auto key = interner(names::kManagedNodeTaint);
+  EXPECT_TRUE(needs_toleration(pod));
+  EXPECT_FALSE(needs({key, interner("slurm-bridge-scheduler"), interner("NoExecute")}));
+  EXPECT_FALSE(needs({key, {}, {}, true}));
+  EXPECT_FALSE(needs({{}, {}, {}, true}));
+  EXPECT_TRUE(needs({key, {}, {}, true, true})) << "for some seconds only";
+  EXPECT_TRUE(needs({key, interner("slurm-bridge-scheduler"), interner("NoSchedule")}));
+  EXPECT_TRUE(needs({key, interner("another-bridge"), interner("NoExecute")}));
+  EXPECT_TRUE(needs({interner("other"), {}, {}, true}));
+}
+
 TEST(Constraints, AnyTermWillDoButAllOfATermMustHold) {
   const kube::Pod pod = pod_with_affinity(
       R"([{"matchExpressions":[{"key":"a","operator":"Exists"},{"key":"b","operator":"Exists"}]},

@@ -1,5 +1,7 @@
 #include "bridge/pod_patch.hpp"
 
+#include "bridge/names.hpp"
+
 namespace bascule::bridge {
 
 Task<bool> patch_pod(kube::Client& client, PodPtr pod, json::Object patch, std::string subresource,
@@ -15,6 +17,28 @@ Task<bool> patch_pod(kube::Client& client, PodPtr pod, json::Object patch, std::
   } catch (const kube::Invalid& error) {
     // A uid that differs is refused as a change of an immutable field.
     if (std::string_view(error.what()).find("metadata.uid") == std::string_view::npos) throw;
+  }
+  co_return false;
+}
+
+// A strategic merge patch would replace the whole list, of which we do not know every field.
+Task<bool> add_toleration(kube::Client& client, PodPtr pod, std::stop_token stop) {
+  json::Value one = json::Object{{"key", names::kManagedNodeTaint},
+                                 {"operator", "Equal"},
+                                 {"value", pod->scheduler_name.view()},
+                                 {"effect", "NoExecute"}};
+  const bool first = pod->tolerations.empty();
+  json::Value patch = json::Array{
+      json::Object{{"op", "replace"}, {"path", "/metadata/resourceVersion"}, {"value", pod->meta.resource_version}},
+      json::Object{{"op", "add"},
+                   {"path", first ? "/spec/tolerations" : "/spec/tolerations/-"},
+                   {"value", first ? json::Value(json::Array{std::move(one)}) : std::move(one)}}};
+  try {
+    co_await client.patch(kube::resources::kPods, pod->meta.key, kube::PatchType::kJson, std::move(patch), {}, {},
+                          stop);
+    co_return true;
+  } catch (const kube::NotFound&) {
+  } catch (const kube::Conflict&) {
   }
   co_return false;
 }

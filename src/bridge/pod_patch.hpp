@@ -15,6 +15,9 @@ namespace bascule::bridge {
 Task<bool> patch_pod(kube::Client& client, PodPtr pod, json::Object patch, std::string subresource,
                      std::stop_token stop);
 
+// Makes the pod tolerate the taint of its own bridge, for ever; only of the pod as it was read. False as above.
+Task<bool> add_toleration(kube::Client& client, PodPtr pod, std::stop_token stop);
+
 kube::ObjectReference reference_to(const kube::Pod& pod);
 
 }  // namespace bascule::bridge

@@ -203,24 +203,27 @@ Task<> Scheduler::Impl::read_layout(JobId job, Uid unit, std::stop_token stop) {
   }
 }
 
-// Claims first, and of a gang that starts all of them: whose claim does not stand is not bound.
+// Tolerations and claims first, and of a gang that starts all of them: whose claim does not stand is not bound.
 Task<> Scheduler::Impl::bind_pods(std::vector<UnitPlan::Bind> binds, Uid unit, std::stop_token stop) {
   for (const PodPtr& pod : index->pods(unit)) {
     const Uid& uid = pod->meta.uid;
     const bool tried = std::ranges::any_of(binds, [&uid](const auto& one) { return one.pod->meta.uid == uid; });
     if (!tried && wants_node(*pod) && !memory[unit].binding.contains(uid)) devices.forget(uid);
   }
-  std::set<Uid> unclaimed;
-  co_await each_at_once(loop, binds, [this, &unit, &unclaimed, &stop](const UnitPlan::Bind& bind) {
-    return claim_devices(bind, unit, unclaimed, stop);
+  std::set<Uid> unready;
+  co_await each_at_once(loop, binds, [this, &unit, &unready, &stop](const UnitPlan::Bind& bind) {
+    return tolerate(bind.pod, unit, unready, stop);
   });
-  if (!unclaimed.empty()) controller->add_after(unit.str(), 1s);
+  co_await each_at_once(loop, binds, [this, &unit, &unready, &stop](const UnitPlan::Bind& bind) {
+    return claim_devices(bind, unit, unready, stop);
+  });
+  if (!unready.empty()) controller->add_after(unit.str(), 1s);
   std::set<JobId> incomplete;
   for (const UnitPlan::Bind& bind : binds) {
-    if (bind.all_or_none && unclaimed.contains(bind.pod->meta.uid)) incomplete.insert(bind.job);
+    if (bind.all_or_none && unready.contains(bind.pod->meta.uid)) incomplete.insert(bind.job);
   }
   std::erase_if(binds, [&](const UnitPlan::Bind& bind) {
-    return unclaimed.contains(bind.pod->meta.uid) || incomplete.contains(bind.job);
+    return unready.contains(bind.pod->meta.uid) || incomplete.contains(bind.job);
   });
   co_await drop_ended(binds, unit, stop);
   co_await each_at_once(loop, binds,
@@ -248,9 +251,24 @@ Task<> Scheduler::Impl::drop_ended(std::vector<UnitPlan::Bind>& binds, Uid unit,
   if (ended > 0) controller->add(unit.str());
 }
 
-Task<> Scheduler::Impl::claim_devices(UnitPlan::Bind bind, Uid unit, std::set<Uid>& unclaimed, std::stop_token stop) {
-  if (!bind.device_claim) co_return;
-  unclaimed.insert(bind.pod->meta.uid);
+// The webhook does it where it sees the pod. The taint of a node of ours evicts whoever does not tolerate it, so it
+// must stand before the binding.
+Task<> Scheduler::Impl::tolerate(PodPtr pod, Uid unit, std::set<Uid>& unready, std::stop_token stop) {
+  if (!needs_toleration(*pod)) co_return;
+  unready.insert(pod->meta.uid);
+  if (!may_act()) co_return;
+  bool done = false;
+  try {
+    done = co_await add_toleration(kube, pod, stop);
+  } catch (const kube::Refused& error) {
+    deny(unit, pod, UnitMemory::Denial::What::kBinding, error);
+  }
+  if (done) unready.erase(pod->meta.uid);
+}
+
+Task<> Scheduler::Impl::claim_devices(UnitPlan::Bind bind, Uid unit, std::set<Uid>& unready, std::stop_token stop) {
+  if (!bind.device_claim || unready.contains(bind.pod->meta.uid)) co_return;
+  unready.insert(bind.pod->meta.uid);
   if (!may_act()) co_return;
   const Uid uid = bind.pod->meta.uid;
   std::string problem;
@@ -267,7 +285,7 @@ Task<> Scheduler::Impl::claim_devices(UnitPlan::Bind bind, Uid unit, std::set<Ui
     co_await notes.tell({"ClaimNotReady", std::move(problem), {}, {bind.pod}}, stop);
     co_return;
   }
-  unclaimed.erase(uid);
+  unready.erase(uid);
   const auto denial = memory[unit].denied.find(uid);
   if (denial != memory[unit].denied.end() && denial->second.of_claim()) memory[unit].denied.erase(denial);
 }

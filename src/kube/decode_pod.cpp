@@ -70,6 +70,8 @@ Toleration decode_toleration(Value value, json::Interner& interner) {
       out.effect = interned(field, interner);
     } else if (key == "operator") {
       out.exists = field.string() == "Exists";
+    } else if (key == "tolerationSeconds") {
+      out.limited = !field.null();
     }
   });
   return out;

@@ -61,6 +61,7 @@ struct Toleration {
   InternedString value;
   InternedString effect;  // empty: all effects
   bool exists = false;    // operator Exists; false: Equal
+  bool limited = false;   // tolerationSeconds: of a taint that evicts, for that long only
   friend bool operator==(const Toleration&, const Toleration&) = default;
 };
 

@@ -35,6 +35,12 @@ Value make_pod(const PodSpec& spec) {
                   {"restartPolicy", "Never"},
                   {"containers", Array{small_container(spec.cpu, spec.memory)}}};
   if (!spec.node.empty()) pod_spec["nodeName"] = spec.node;
+  if (spec.tolerates && spec.scheduler != "default-scheduler") {
+    pod_spec["tolerations"] = Array{Object{{"key", "slinky.slurm.net/managed-node"},
+                                           {"operator", "Equal"},
+                                           {"value", spec.scheduler},
+                                           {"effect", "NoExecute"}}};
+  }
   return Object{{"apiVersion", "v1"},
                 {"kind", "Pod"},
                 {"metadata", meta(spec.name, spec.ns, spec.labels, spec.annotations)},

@@ -15,6 +15,7 @@ struct PodSpec {
   std::string cpu = "100m";
   std::string memory = "128Mi";
   std::string node = {};  // bound to it from the start
+  bool tolerates = true;  // the taint of a bridge's nodes, as a bridge's webhook has it where it sees the pod
   json::Object labels = {};
   json::Object annotations = {};
 };
