@@ -3,6 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/manual_loop.hpp"
+#include "bridge/node_sync.hpp"
+#include "bridge/pod_sync.hpp"
+#include "net/loopback.hpp"
+#include "testing/fake_api.hpp"
+#include "testing/fake_slurm.hpp"
+
 namespace bascule::bridge {
 namespace {
 
@@ -70,6 +77,30 @@ TEST(BridgeCounters, AreThereFromTheStart) {
     EXPECT_THAT(metrics.text(), HasSubstr(name));
   }
   SchedulerCounters(nullptr).bound.add();
+}
+
+// Dashboards made for slurm-bridge filter by these names.
+TEST(ControllerMetrics, HaveTheNamesOfSlurmBridges) {
+  ManualLoop loop;
+  testing::FakeApi api(loop);
+  testing::FakeSlurm far(loop);
+  const auto to_api = net::make_loopback(loop, api.handler());
+  const auto to_slurm = net::make_loopback(loop, far.handler());
+  kube::Client kube(loop, *to_api, {});
+  slurm::Client slurm(loop, *to_slurm, {});
+  json::Interner interner;
+  kube::Informer<kube::Pod> pods(kube, {.resource = kube::resources::kPods}, kube::decode_pod, interner);
+  kube::Informer<kube::Node> nodes(kube, {.resource = kube::resources::kNodes}, kube::decode_node, interner);
+  slurm::ClusterMirror mirror(loop, slurm, {});
+  kube::EventRecorder events(kube, "slurm-bridge-controllers", "test");
+  runtime::Metrics metrics;
+  const Config config;
+  const PodSync pod_sync({kube, slurm, pods, mirror, events, &metrics}, {}, 1);
+  const NodeSync node_sync({kube, slurm, nodes, mirror, events, &metrics}, config, {}, 1);
+  for (const char* name : {"pod-controller", "node-controller"}) {
+    EXPECT_THAT(metrics.text(), HasSubstr("controller=\"" + std::string(name) + "\""));
+    EXPECT_THAT(metrics.text(), HasSubstr("name=\"" + std::string(name) + "\""));
+  }
 }
 
 }  // namespace

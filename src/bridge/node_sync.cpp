@@ -66,7 +66,7 @@ struct NodeSync::Impl {
         self(std::move(s)),
         node_pods(c.scheduler_name),
         controller(
-            loop, {.name = "node", .workers = workers, .pauses = {.longest = kLongestPause}},
+            loop, {.name = "node-controller", .workers = workers, .pauses = {.longest = kLongestPause}},
             [this](std::string key, std::stop_token stop) { return reconcile(std::move(key), std::move(stop)); },
             p.metrics) {
     parts.nodes.on_change([this](const NodePtr& before, const NodePtr& after) {

@@ -70,7 +70,7 @@ struct PodSync::Impl {
         self(std::move(s)),
         index(self, [this](const Uid& unit) { controller.add(unit.str()); }),
         controller(
-            loop, {.name = "pod", .workers = workers, .pauses = {.longest = kLongestPause}},
+            loop, {.name = "pod-controller", .workers = workers, .pauses = {.longest = kLongestPause}},
             [this](std::string key, std::stop_token stop) { return reconcile(Uid(std::move(key)), std::move(stop)); },
             p.metrics) {
     parts.pods.on_change([this](const PodPtr& before, const PodPtr& after) { index.on_pod(before, after); });

@@ -204,7 +204,7 @@ TEST(SlurmEncode, ASubmit) {
   EXPECT_EQ(encode_submit(job),
             R"({"job":{"name":"a\"b","nodes":"2","memory_per_node":{"set":true,"number":0},)"
             R"("time_limit":{"set":true,"number":10},"required_nodes":["n1","n2"],"shared":["none"],)"
-            R"("flags":["EXTERNAL_JOB"]}})");
+            R"("flags":["EXTERNAL_JOB"],"current_working_directory":"/tmp"}})");
   const std::string placeholder = encode_placeholder(job);
   EXPECT_NE(placeholder.find(R"("requeue":false)"), std::string::npos) << placeholder;
   EXPECT_NE(placeholder.find("exec sleep infinity"), std::string::npos) << placeholder;

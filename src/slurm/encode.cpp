@@ -75,6 +75,7 @@ json::Object describe(const JobDescription& job) {
 std::string encode_submit(const JobDescription& job) {
   json::Object description = describe(job);
   description["flags"] = json::Array{"EXTERNAL_JOB"};
+  description["current_working_directory"] = "/tmp";  // nothing works there; squeue and job_submit plug-ins see it
   return json::dump(json::Object{{"job", std::move(description)}});
 }
 
