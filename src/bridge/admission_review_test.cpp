@@ -282,6 +282,23 @@ TEST(Create, AnnotationsOfOwnedPodsDoNotCount) {
               IsEmpty());
 }
 
+// Kubelet's device plugin chooses among all GPUs of the node, Slurm gives the others to native jobs.
+TEST(Create, WarnsOfAPluginsGpuOnASharedNode) {
+  const auto warnings = [](const char* resource, const char* exclusive) {
+    const Case c = Case::of(
+        "CREATE", "hpc",
+        pod(fmt::format(R"({{"containers":[{{"name":"m","resources":{{"limits":{{"{}":"1"}}}}}}]}})", resource),
+            fmt::format(R"({{"annotations":{{"slurmjob.slinky.slurm.net/exclusive":"{}"}}}})", exclusive)));
+    return validated(c).warnings;
+  };
+  EXPECT_THAT(warnings("nvidia.com/gpu", "false"),
+              ElementsAre(AllOf(HasSubstr("nvidia.com/gpu"), HasSubstr("other GPUs of the node than Slurm did"))));
+  EXPECT_THAT(warnings("amd.com/gpu", " False "), SizeIs(1));
+  EXPECT_THAT(warnings("nvidia.com/gpu", "true"), IsEmpty());
+  EXPECT_THAT(warnings("deviceclass.resource.kubernetes.io/gpu.nvidia.com", "false"), IsEmpty());
+  EXPECT_THAT(warnings("cpu", "false"), IsEmpty());
+}
+
 TEST(Create, WarnsOfWhatIsSurelyNotMeant) {
   const Verdict decision = validated(Case::of(
       "CREATE", "hpc",

@@ -66,12 +66,13 @@ bool is_cpu_class(std::string_view device_class) {
 }
 
 // The pod's own annotations are the job's only when nothing above it speaks for it.
-bool speaks_for_itself(const json::Value& pod) {
+bool may_speak_for_itself(const json::Value& pod) {
   if (!label(pod, names::kPodGroup).empty()) return false;
   if (!json::string_at(pod, {"spec", "schedulingGroup", "podGroupName"}).empty()) return false;
   const json::Array* owners = json::array_at(pod, {"metadata", "ownerReferences"});
-  return owners == nullptr ||
-         std::ranges::none_of(*owners, [](const json::Value& owner) { return json::bool_at(owner, {"controller"}); });
+  return owners == nullptr || std::ranges::none_of(*owners, [](const json::Value& owner) {
+           return json::bool_at(owner, {"controller"});
+         });
 }
 
 AnnotationViews annotations_of(const json::Value& pod) {
@@ -197,7 +198,7 @@ void request_faults(const Config& config, std::string_view ns, const json::Value
     faults.push_back(fmt::format("container {}: device class {} is not supported; use one of {}", container,
                                  in_quotes(device_class), supported_classes()));
   }
-  if (!speaks_for_itself(pod)) return;
+  if (!may_speak_for_itself(pod)) return;
   const AnnotationViews annotations = annotations_of(pod);
   for (std::string& fault : annotation_faults(annotations)) faults.push_back(std::move(fault));
   for (std::string& fault : annotation_conflicts(annotations, class_cpu, class_gpu)) faults.push_back(std::move(fault));
@@ -211,8 +212,12 @@ void request_warnings(const json::Value& pod, Sentences& warnings) {
   const json::Array* owners = json::array_at(pod, {"metadata", "ownerReferences"});
   if (owners != nullptr && !owners->empty()) return;
   const AnnotationViews annotations = annotations_of(pod);
-  if (speaks_for_itself(pod)) {
-    for (std::string& warning : annotation_warnings(annotations)) warnings.push_back(std::move(warning));
+  if (may_speak_for_itself(pod)) {
+    std::string_view gpu;
+    for_each_resource(pod, [&gpu](std::string_view, std::string_view resource) {
+      if (is_gpu_of_plugin(resource)) gpu = resource;
+    });
+    for (std::string& warning : annotation_warnings(annotations, gpu)) warnings.push_back(std::move(warning));
     return;
   }
   for (const auto& [key, value] : annotations) {

@@ -159,10 +159,6 @@ AnnotationViews views_of(const kube::StringMap& map) {
   return views;
 }
 
-bool is_gpu_of_plugin(std::string_view resource) {
-  return std::ranges::find(names::kGpuResources, resource) != std::end(names::kGpuResources);
-}
-
 // What the largest pod wants of everything: one node must be able to take any of them.
 struct Wants {
   Quantity cpu, memory;
@@ -316,7 +312,7 @@ std::string in_quotes(std::string_view text) {
   return fmt::format("\"{}...\"", text.substr(0, end));
 }
 
-std::vector<std::string> annotation_warnings(const AnnotationViews& annotations) {
+std::vector<std::string> annotation_warnings(const AnnotationViews& annotations, std::string_view gpu) {
   std::vector<std::string> warnings;
   for (const auto& [key, value] : annotations) {
     if (key.starts_with(names::kJobPrefix)) {
@@ -338,7 +334,30 @@ std::vector<std::string> annotation_warnings(const AnnotationViews& annotations)
           fmt::format("{} is of an old release and has no effect; use {}{}", key, names::kJobPrefix, suffix));
     }
   }
+  slurm::JobDescription job;
+  std::vector<std::string> unused;
+  apply(annotations, job, unused);
+  if (!gpu.empty() && !job.exclusive.value_or(true)) {
+    warnings.push_back(fmt::format(
+        "{}exclusive \"false\" and {}: the device plugin may give other GPUs of the node than Slurm did, so "
+        "that one has two users; ask for {}CLASS, or leave it exclusive",
+        names::kJobPrefix, gpu, names::kDeviceClassPrefix));
+  }
   return warnings;
+}
+
+bool is_gpu_of_plugin(std::string_view resource) {
+  return std::ranges::find(names::kGpuResources, resource) != std::end(names::kGpuResources);
+}
+
+std::vector<std::string> root_warnings(const Root& root, const std::vector<PodPtr>& pods) {
+  std::string_view gpu;
+  for (const PodPtr& pod : pods) {
+    for (const auto& [name, quantity] : pod->limits) {
+      if (is_gpu_of_plugin(name.view()) && quantity.ceil() > 0) gpu = name.view();
+    }
+  }
+  return annotation_warnings(views_of(root.annotations), gpu);
 }
 
 }  // namespace bascule::bridge

@@ -33,8 +33,12 @@ using AnnotationViews = std::vector<std::pair<std::string_view, std::string_view
 std::vector<std::string> annotation_faults(const AnnotationViews& annotations);
 // Annotations against the devices the containers ask for by class.
 std::vector<std::string> annotation_conflicts(const AnnotationViews& annotations, bool cpu_class, bool gpu_class);
-// Misspelt, retired and ineffective keys. slurm-bridge passes over them in silence, so they are not faults.
-std::vector<std::string> annotation_warnings(const AnnotationViews& annotations);
+// Misspelt, retired and ineffective keys. slurm-bridge passes over them in silence, so they are not faults. And nodes
+// that are shared although the pods ask for `gpu`, a GPU of a device plugin (empty: for none): kubelet chooses it.
+std::vector<std::string> annotation_warnings(const AnnotationViews& annotations, std::string_view gpu);
+bool is_gpu_of_plugin(std::string_view resource);
+// The same of the object whose annotations count for these pods.
+std::vector<std::string> root_warnings(const Root& root, const std::vector<PodPtr>& pods);
 
 // A text from a user for a sentence: in quotes, cut at 100 bytes (at a character's edge).
 std::string in_quotes(std::string_view text);

@@ -180,6 +180,8 @@ Explanation explain_pod(const json::Value& pod, PodSurroundings around) {
   if (waits) fact("waits since", since);
   if (waits) fact("says so since", said_since(around.events.list, s));
   if (s.claim) fact("claim", print(*s.claim));
+  fact("annotations", around.root.empty() ? "" : "of " + around.root);
+  fact("doubtful", around.doubts);
   fact("events", around.events.problem);
   out.events = kube::newest_events(around.events.list, kMaxEvents);
   out.group = std::move(around.group);

@@ -28,6 +28,8 @@ struct PodSurroundings {
   kube::ReadEvents events = {};
   std::optional<ClaimStand> claim = std::nullopt;  // of a pod that asks for devices by class
   std::optional<GroupExplanation> group = std::nullopt;
+  std::string root = {};    // the object whose annotations count: "Job ns/name"; empty: the pod, or not known
+  std::string doubts = {};  // what in them is in vain
 };
 // `pod` as the API server gives it.
 Explanation explain_pod(const json::Value& pod, PodSurroundings around);

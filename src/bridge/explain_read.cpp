@@ -4,6 +4,7 @@
 #include <map>
 
 #include "bridge/claim_plan.hpp"
+#include "bridge/description.hpp"
 #include "bridge/names.hpp"
 #include "bridge/owners.hpp"
 
@@ -11,7 +12,7 @@ namespace bascule::bridge {
 
 namespace {
 
-// The owner walk of the scheduler. Its informer of Jobs is never started: groups do not need it.
+// The owner walk of the scheduler. Its informer of Jobs is never started: a Job is read when it is needed.
 class Reader final {
  public:
   explicit Reader(kube::Client& client)
@@ -32,6 +33,7 @@ class Reader final {
     co_return out;
   }
 
+  Task<Owners::Found> root_of(PodPtr pod) { return owners_.root_of(std::move(pod), {}); }
   // Of a group. The Job above the pod would only add annotations to it.
   Task<Owners::Found> root(PodPtr pod) {
     auto alone = std::make_shared<kube::Pod>(*pod);
@@ -79,6 +81,13 @@ std::string selector_of(const Group& group) {
   return {};
 }
 
+void tell_root(const Owners::Found& found, const PodPtr& pod, PodSurroundings& around) {
+  const Root* root = std::get_if<Root>(&found);
+  if (root == nullptr) return;
+  if (root->uid != pod->meta.uid) around.root = root->kind + " " + root->key.str();
+  for (const std::string& one : root_warnings(*root, {pod})) around.doubts += (around.doubts.empty() ? "" : "; ") + one;
+}
+
 // Of a pod that has one, or is about to get it: before it has a node, a claim that is not there is nothing to tell.
 Task<std::optional<ClaimStand>> read_claim(kube::Client& client, PodPtr pod) {
   if (!needs_claim(*pod) || pod->terminal()) co_return std::nullopt;
@@ -116,7 +125,10 @@ Task<Explanation> read_pod_explanation(kube::Client& client, NamespacedName key)
   if (const auto group = group_of(*decoded)) {
     auto members = co_await reader.members(key.ns, selector_of(*group));
     const Owners::Found root = co_await reader.root(decoded);
+    tell_root(root, decoded, around);
     around.group = explain_group(*group, root, std::move(members[group->unit]));
+  } else if (!decoded->terminal()) {
+    tell_root(co_await reader.root_of(decoded), decoded, around);
   }
   co_return explain_pod(pod, std::move(around));
 }

@@ -174,6 +174,29 @@ TEST_F(ExplainTest, APodWhoseJobSlurmDoesNotKnowSaysSo) {
       "it and may give the node to others, so delete the pod.");
 }
 
+// The Job is not seen by admission, and an event about it goes after an hour.
+TEST_F(ExplainTest, SaysWhoseAnnotationsCountAndWhatInThemIsInVain) {
+  const json::Value job = api.create(
+      kube::resources::kJobs,
+      testing::make_job({.name = "j", .ns = "ml", .annotations = {{"slurmjob.slinky.slurm.net/acount", "x"}}}));
+  json::Value owned = pod("a", {});
+  json::at_or_create(owned, {"metadata", "ownerReferences"}) =
+      json::Array{json::Object{{"apiVersion", "batch/v1"},
+                               {"kind", "Job"},
+                               {"name", "j"},
+                               {"uid", json::string_at(job, {"metadata", "uid"})},
+                               {"controller", true}}};
+  add(owned);
+  EXPECT_EQ(fact(explain("a"), "annotations"), "of Job ml/j");
+  EXPECT_EQ(fact(explain("a"), "doubtful"),
+            "slurmjob.slinky.slurm.net/acount is not known and has no effect; did you mean "
+            "slurmjob.slinky.slurm.net/account?");
+  forbid("get", "jobs", {"batch"});
+  EXPECT_EQ(fact(explain("a"), "annotations"), "") << "whoever may not read Jobs gets the rest";
+  add(pod("b", {}));
+  EXPECT_EQ(fact(explain("b"), "annotations") + fact(explain("b"), "doubtful"), "");
+}
+
 TEST_F(ExplainTest, BoundAndOver) {
   add(pod("a", {.job = "17", .node = "n1", .phase = "Running"}));
   EXPECT_EQ(explain("a").verdict, "The pod is on node n1, held by Slurm job 17.");

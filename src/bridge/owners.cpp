@@ -90,7 +90,12 @@ Task<Owners::Found> Owners::owner_root(const kube::Resource& resource, Namespace
 }
 
 Task<Owners::Found> Owners::job_root(NamespacedName key, Uid uid, std::stop_token stop) {
-  const auto job = jobs_.get(key);
+  std::shared_ptr<const kube::Job> job = jobs_.get(key);
+  if (!jobs_.synced()) {  // of somebody who asks once
+    const auto object = co_await read(kube::resources::kJobs, key, stop);
+    if (!object) co_return "the pod's owner, " + object.error();
+    job = kube::decode_job(json::dump(*object), interner_);
+  }
   if (!job || job->meta.uid != uid) co_return "the pod's owner, Job " + key.str() + ", is not known yet";
   Root root{"batch/v1",           "Job", key, uid, job->meta.annotations, job->active_deadline_seconds,
             job->template_limits, {},    {}};

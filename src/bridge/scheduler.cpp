@@ -4,6 +4,7 @@
 
 #include "base/log.hpp"
 #include "bridge/pace.hpp"
+#include "bridge/pod_patch.hpp"
 #include "bridge/scheduler_impl.hpp"
 #include "bridge/unit_jobs.hpp"
 
@@ -13,7 +14,8 @@ using namespace std::chrono_literals;
 
 namespace {
 constexpr Duration kFailureIsTold = 10s;
-}
+constexpr std::size_t kMostRoots = 10'000;
+}  // namespace
 
 void Scheduler::Impl::connect() {
   index = std::make_unique<UnitIndex>(self, [this](const Uid& unit) { controller->add(unit.str()); });
@@ -143,6 +145,7 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
     co_return runtime::Result{};
   }
   if (plan.waits_for_nodes) wait_for_nodes.insert(unit);
+  if (plan.submit) tell_of_root(*view.root, view.pods);
   std::exception_ptr failure;
   std::string why;
   try {
@@ -164,6 +167,22 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
     result.requeue_after = std::min(result.requeue_after.value_or(*untold), *untold);
   }
   co_return result;
+}
+
+// Whoever wrote the annotations looks at their object, or at a pod of it. Admission sees neither together.
+void Scheduler::Impl::tell_of_root(const Root& root, const std::vector<PodPtr>& about) {
+  std::string text;
+  for (const std::string& one : root_warnings(root, about)) text += (text.empty() ? "" : "; ") + one;
+  if (text.empty()) return;
+  if (told_of_root.size() >= kMostRoots) told_of_root.clear();
+  std::string& told = told_of_root[root.uid];
+  if (std::exchange(told, text) == text) return;
+  const auto tell = [&](const kube::ObjectReference& object) {
+    events.record(object, kube::EventType::kWarning, "SlurmAnnotationDoubtful", "Submitting", text);
+  };
+  tell({root.api_version, root.kind, root.key, root.uid});
+  const auto waiting = std::ranges::find_if(about, [](const PodPtr& pod) { return wants_node(*pod); });
+  if (waiting != about.end() && (*waiting)->meta.uid != root.uid) tell(reference_to(**waiting));
 }
 
 // What passes in a moment is not worth a word, nor a write to a server in trouble.

@@ -70,6 +70,7 @@ struct Scheduler::Impl {
   std::set<JobId> handed_on;  // being given to another unit
   std::uint64_t nodes_seen = 0;
   bool was_synced = false;
+  std::unordered_map<Uid, std::string> told_of_root;  // what in its annotations is in vain
   TimePoint look_for_lost_until = TimePoint::min();  // a job that is not known may be one whose submit was not answered
 
   // What happens, and the plan for one unit (scheduler.cpp).
@@ -82,6 +83,7 @@ struct Scheduler::Impl {
   bool is_anothers(const slurm::Job& job) const;
   slurm::Knowledge labelled(const UnitView& view) const;
   Task<runtime::Result> reconcile(Uid unit, std::stop_token stop);
+  void tell_of_root(const Root& root, const std::vector<PodPtr>& about);
   Task<> tell_failure(const Uid& unit, std::vector<PodPtr> whose, std::string why, std::stop_token stop);
 
   // What the plan says (scheduler_act.cpp).

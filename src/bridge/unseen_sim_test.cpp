@@ -98,5 +98,44 @@ TEST_F(Unseen, AGangIsBoundWhenAllItsPodsTolerate) {
   EXPECT_NE(node_of("gang-1"), "");
 }
 
+// Admission sees the Job's pods, whose annotations do not count, and never the Job.
+TEST_F(Unseen, AMisspeltAnnotationIsSaidOfItsObjectAndAPod) {
+  start();
+  w.api.create(r::kJobs, testing::make_job({.name = "j",
+                                            .ns = "slurm-bridge",
+                                            .parallelism = 2,
+                                            .annotations = {{"slurmjob.slinky.slurm.net/time-limit", "5"}},
+                                            .pod = w.pod_template()}));
+  w.loop.advance(10s);
+  const std::string note =
+      "slurmjob.slinky.slurm.net/time-limit is not known and has no effect; did you mean "
+      "slurmjob.slinky.slurm.net/timelimit?";
+  EXPECT_THAT(doubts(), ::testing::ElementsAre("Job " + note, "Pod " + note)) << "once, not once a pod";
+  EXPECT_TRUE(w.run(1min)) << "it runs all the same";
+}
+
+TEST_F(Unseen, ASharedNodeWithAGpuOfADevicePluginIsSaid) {
+  start();
+  json::Value pod = testing::make_pod({.name = "gpu",
+                                       .ns = "slurm-bridge",
+                                       .scheduler = "slurm-bridge-scheduler",
+                                       .annotations = {{"slurmjob.slinky.slurm.net/exclusive", "false"}}});
+  json::at_or_create(pod.at("spec").at("containers").as_array()[0], {"resources", "limits", "nvidia.com/gpu"}) = "1";
+  for (const char* node : {"n1", "n2"}) {
+    w.api.patch(r::kNodes, {"", node}, json::parse(R"({"status":{"allocatable":{"nvidia.com/gpu":"4"}}})"), "status");
+  }
+  w.api.create(r::kPods, pod);
+  w.loop.advance(5s);
+  EXPECT_THAT(doubts(), ::testing::ElementsAre(HasSubstr("may give other GPUs of the node than Slurm did")));
+}
+
+TEST_F(Unseen, WhatIsWellWrittenIsNotSpokenOf) {
+  start();
+  add_pod("p", {{"slurmjob.slinky.slurm.net/timelimit", "5"}, {"slurmjob.slinky.slurm.net/exclusive", "false"}});
+  w.loop.advance(5s);
+  EXPECT_NE(node_of("p"), "");
+  EXPECT_THAT(doubts(), ::testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace bascule::bridge
