@@ -282,6 +282,21 @@ TEST(Create, AnnotationsOfOwnedPodsDoNotCount) {
               IsEmpty());
 }
 
+// Whether a controller of the site's own kind can be read is not known here: the pod's annotations may count.
+TEST(Create, AnnotationsThatMayCountAreChecked) {
+  const auto owned = [](const char* api_version, const char* kind) {
+    return created("hpc", pod("{}", fmt::format(R"({{"annotations":{{"slurmjob.slinky.slurm.net/timelimit":"x"}},
+        "ownerReferences":[{{"apiVersion":"{}","kind":"{}","name":"o","controller":true}}]}})",
+                                                api_version, kind)));
+  };
+  EXPECT_THAT(owned("kubeflow.org/v1", "PyTorchJob"), HasSubstr("timelimit: \"x\" is not a whole number"));
+  EXPECT_THAT(owned("example.com/v1", "Job"), HasSubstr("timelimit"));
+  for (const auto& [api_version, kind] :
+       {std::pair{"batch/v1", "Job"}, std::pair{"apps/v1", "ReplicaSet"}, std::pair{"apps/v1", "StatefulSet"}}) {
+    EXPECT_EQ(owned(api_version, kind), "") << kind;
+  }
+}
+
 // Kubelet's device plugin chooses among all GPUs of the node, Slurm gives the others to native jobs.
 TEST(Create, WarnsOfAPluginsGpuOnASharedNode) {
   const auto warnings = [](const char* resource, const char* exclusive) {

@@ -9,6 +9,7 @@
 #include "bridge/device_drivers.hpp"
 #include "bridge/identity.hpp"
 #include "bridge/names.hpp"
+#include "bridge/owners.hpp"
 
 namespace bascule::bridge {
 
@@ -65,13 +66,15 @@ bool is_cpu_class(std::string_view device_class) {
   return driver != nullptr && driver->kind == DeviceKind::kCpu;
 }
 
-// The pod's own annotations are the job's only when nothing above it speaks for it.
+// The pod's own annotations are the job's only when nothing above it speaks for it. Of a controller of another kind
+// than ours it is not known here whether it can be read: the pod's may count, so they are held to the same rules.
 bool may_speak_for_itself(const json::Value& pod) {
   if (!label(pod, names::kPodGroup).empty()) return false;
   if (!json::string_at(pod, {"spec", "schedulingGroup", "podGroupName"}).empty()) return false;
   const json::Array* owners = json::array_at(pod, {"metadata", "ownerReferences"});
   return owners == nullptr || std::ranges::none_of(*owners, [](const json::Value& owner) {
-           return json::bool_at(owner, {"controller"});
+           return json::bool_at(owner, {"controller"}) &&
+                  always_speaks(json::string_at(owner, {"apiVersion"}), json::string_at(owner, {"kind"}));
          });
 }
 

@@ -15,11 +15,26 @@ constexpr std::size_t kMaxRemembered = 10'000;
 const kube::Resource kWorkloads{"scheduling.k8s.io", "v1alpha2", "workloads", "Workload", true};
 const kube::Resource kJobSets{"jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", true};
 
-const kube::Resource* resource_of(const kube::OwnerReference& owner) {
-  if (owner.api_version != "apps/v1") return nullptr;
-  if (owner.kind == "ReplicaSet") return &kube::resources::kReplicaSets;
-  if (owner.kind == "StatefulSet") return &kube::resources::kStatefulSets;
+constexpr int kMostAbove = 8;
+
+const kube::Resource* known_resource(std::string_view api_version, std::string_view kind) {
+  static const kube::Resource* const kKnown[] = {&kube::resources::kReplicaSets, &kube::resources::kStatefulSets,
+                                                 &kube::resources::kPods};
+  for (const kube::Resource* one : kKnown) {
+    if (one->kind == kind && one->api_version() == api_version) return one;
+  }
   return nullptr;
+}
+
+// What Slurm's jobs are made for; beside it what is above does not count.
+bool is_workload(std::string_view api_version, std::string_view kind) {
+  return (kind == "Pod" && api_version == "v1") || (kind == "Job" && api_version == "batch/v1") ||
+         (kind == "JobSet" && api_version.starts_with("jobset.x-k8s.io/"));
+}
+
+// The controller of Deployments copies their annotations to their ReplicaSets.
+bool is_copied_below(std::string_view api_version, std::string_view kind) {
+  return kind == "Deployment" && api_version == "apps/v1";
 }
 
 Root root_from_pod(const kube::Pod& pod) {
@@ -67,15 +82,101 @@ void override_annotations(kube::StringMap& to, const kube::StringMap& from) {
 
 }  // namespace
 
+bool always_speaks(std::string_view api_version, std::string_view kind) noexcept {
+  if (kind == "Job") return api_version == "batch/v1";
+  return (kind == "ReplicaSet" || kind == "StatefulSet") && api_version == "apps/v1";
+}
+
 Task<Owners::Found> Owners::root_of(PodPtr pod, std::stop_token stop) {
   if (const auto group = group_of(*pod)) co_return co_await group_root(*group, pod, stop);
   const kube::OwnerReference* owner = pod->meta.controller();
   if (owner == nullptr) co_return root_from_pod(*pod);
   const NamespacedName key{pod->meta.key.ns, owner->name.str()};
   if (owner->kind == "Job" && owner->api_version == "batch/v1") co_return co_await job_root(key, owner->uid, stop);
-  const kube::Resource* resource = resource_of(*owner);
-  if (resource == nullptr) co_return root_from_pod(*pod);
-  co_return co_await owner_root(*resource, key, owner->uid, "the pod's owner, ", stop);
+  Above first{owner->api_version.str(), owner->kind.str(), key, owner->uid};
+  std::optional<Found> found = co_await highest(std::move(first), stop);
+  if (!found) co_return root_from_pod(*pod);
+  co_return std::move(*found);
+}
+
+Task<std::optional<Owners::Found>> Owners::highest(Above first, std::stop_token stop) {
+  const std::string memory = first.memory();
+  if (auto known = recall(memory)) co_return Found(std::move(*known));
+  std::optional<Root> best;
+  bool workload = false;
+  std::string what = "the pod's owner, ";
+  std::optional<Above> next = std::move(first);
+  for (int i = 0; next && i < kMostAbove && !is_copied_below(next->api_version, next->kind); ++i) {
+    const Looked looked = co_await look_at(*next, stop);
+    if (!looked) co_return Found(what + looked.error());
+    if (!*looked) break;
+    Root root = root_from({}, **looked);
+    root.api_version = next->api_version;
+    root.kind = next->kind;
+    if (root.uid != next->uid)
+      co_return Found(what + next->kind + " " + next->key.str() + ", is another object of that name");
+    const bool counts = is_workload(next->api_version, next->kind);
+    if (counts || !workload) best = std::move(root);
+    workload = workload || counts;
+    what = "an owner above the pod's, ";
+    next = above(**looked);
+  }
+  if (!best) co_return std::nullopt;
+  co_return Found(remember(memory, std::move(*best)));
+}
+
+std::optional<Owners::Above> Owners::above(const json::Value& object) {
+  const json::Array* owners = json::array_at(object, {"metadata", "ownerReferences"});
+  if (owners == nullptr) return std::nullopt;
+  const auto owner =
+      std::ranges::find_if(*owners, [](const json::Value& one) { return json::bool_at(one, {"controller"}); });
+  if (owner == owners->end()) return std::nullopt;
+  return Above{
+      std::string(json::string_at(*owner, {"apiVersion"})),
+      std::string(json::string_at(*owner, {"kind"})),
+      {std::string(json::string_at(object, {"metadata", "namespace"})), std::string(json::string_at(*owner, {"name"}))},
+      Uid(json::string_at(*owner, {"uid"}))};
+}
+
+// Rights are the site's to give: for a kind that we may not read one question each half minute, not one a pod.
+Task<Owners::Looked> Owners::look_at(Above& owner, std::stop_token stop) {
+  const std::string kind = owner.api_version + " " + owner.kind + " " + owner.key.ns;
+  const bool must = always_speaks(owner.api_version, owner.kind);
+  const auto denied = denied_.find(kind);
+  if (denied != denied_.end() && client_.loop().now() - denied->second < kRemember) co_return std::nullopt;
+  std::string problem = owner.kind + " " + owner.key.str() + " of " + owner.api_version;
+  bool may = true;
+  try {
+    const std::optional<kube::Resource> resource = co_await served(owner, stop);
+    if (resource) {
+      if (!resource->namespaced) owner.key.ns.clear();
+      co_return co_await client_.get(*resource, owner.key, {}, stop);
+    }
+    may = false;
+  } catch (const kube::NotFound&) {
+    problem += ", does not exist";
+  } catch (const kube::NotServed&) {
+    may = must;
+    problem += ", cannot be read: this cluster does not serve that kind";
+  } catch (const kube::Forbidden& error) {
+    may = must;
+    problem.append(kMayNotBeRead).append(error.what());
+  } catch (const kube::Error& error) {
+    problem += ", cannot be read: " + std::string(error.what());
+  }
+  if (may) co_return std::unexpected(std::move(problem));
+  if (denied_.size() >= kMaxRemembered) denied_.clear();
+  denied_.insert_or_assign(kind, client_.loop().now());
+  co_return std::nullopt;
+}
+
+Task<std::optional<kube::Resource>> Owners::served(const Above& owner, std::stop_token stop) {
+  if (const kube::Resource* known = known_resource(owner.api_version, owner.kind)) co_return *known;
+  const std::size_t slash = owner.api_version.find('/');
+  const bool core = slash == std::string::npos;
+  co_return co_await discovery_.of_kind(core ? "" : owner.api_version.substr(0, slash),
+                                        core ? owner.api_version : owner.api_version.substr(slash + 1), owner.kind,
+                                        stop);
 }
 
 Task<Owners::Found> Owners::owner_root(const kube::Resource& resource, NamespacedName key, Uid uid, std::string what,

@@ -21,17 +21,24 @@ std::string plural(std::string_view kind) {
   return out + "s";
 }
 
-std::string path_of(const json::Value& object) {
+kube::Resource resource_of(const json::Value& object) {
   const std::string_view api_version = json::string_at(object, {"apiVersion"});
   const std::size_t slash = api_version.find('/');
   const bool core = slash == std::string_view::npos;
   const std::string_view ns = json::string_at(object, {"metadata", "namespace"});
-  const kube::Resource resource{std::string(core ? "" : api_version.substr(0, slash)),
-                                std::string(core ? api_version : api_version.substr(slash + 1)),
-                                plural(json::string_at(object, {"kind"})),
-                                {},
-                                !ns.empty()};
-  return kube::resource_path(resource, ns, json::string_at(object, {"metadata", "name"}));
+  const std::string_view kind = json::string_at(object, {"kind"});
+  return {std::string(core ? "" : api_version.substr(0, slash)),
+          std::string(core ? api_version : api_version.substr(slash + 1)), plural(kind), std::string(kind),
+          !ns.empty()};
+}
+
+std::string path_of(const json::Value& object) {
+  return kube::resource_path(resource_of(object), json::string_at(object, {"metadata", "namespace"}),
+                             json::string_at(object, {"metadata", "name"}));
+}
+
+json::Value discovered(const kube::Resource& resource) {
+  return json::Object{{"name", resource.resource}, {"kind", resource.kind}, {"namespaced", resource.namespaced}};
 }
 
 net::ServerResponse answer(int status, const json::Value& body) {
@@ -78,6 +85,8 @@ SimulatedApi::SimulatedApi(ManualLoop& loop, const std::vector<json::Value>& obj
     : loop_(loop) {
   for (const json::Value& object : objects) {
     objects_.insert_or_assign(path_of(object), &object);
+    const kube::Resource resource = resource_of(object);
+    kinds_["/apis/" + resource.api_version()].push_back(discovered(resource));
     if (json::string_at(object, {"kind"}) == "Job" && json::string_at(object, {"apiVersion"}) == "batch/v1") {
       jobs_.push_back(object);
     }
@@ -117,6 +126,12 @@ Task<net::ServerResponse> SimulatedApi::serve(const net::ServerRequest& request,
                                        {"apiVersion", "batch/v1"},
                                        {"metadata", json::Object{{"resourceVersion", "1"}}},
                                        {"items", jobs_}});
+  }
+  if (std::ranges::count(path, '/') == 3 && path.starts_with("/apis/")) {
+    // A kind that the file has nothing of is not served: whether it may be read is not known, and the pod speaks.
+    const auto kinds = kinds_.find(path);
+    if (kinds == kinds_.end()) co_return net::ServerResponse{.status = 404};
+    co_return answer(200, json::Object{{"kind", "APIResourceList"}, {"resources", kinds->second}});
   }
   const auto found = objects_.find(path);
   co_return found == objects_.end() ? not_found(path) : answer(200, *found->second);

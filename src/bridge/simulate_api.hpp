@@ -28,6 +28,7 @@ class SimulatedApi final {
 
   ManualLoop& loop_;
   std::map<std::string, const json::Value*> objects_;  // by path
+  std::map<std::string, json::Array> kinds_;  // by the path of their group and version: what the file has of it
   json::Array jobs_;
   std::unique_ptr<net::Transport> transport_;
   std::unique_ptr<kube::Client> client_;

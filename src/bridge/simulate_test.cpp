@@ -95,6 +95,21 @@ TEST_F(SimulateTest, AnOwnerThatTheFileLacks) {
   EXPECT_THAT(simulation.decisions[0].why, HasSubstr("does not exist"));
 }
 
+// A kind of the site's own: the scheduler would read it as far as it may, which the file does not say.
+TEST_F(SimulateTest, AnOwnerOfAnyKindThatTheFileHas) {
+  const std::string owned =
+      R"({"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"ml","name":"a","uid":"u-a","annotations":
+      {"slurmjob.slinky.slurm.net/job-name":"pods"},"ownerReferences":[{"apiVersion":"kubeflow.org/v1","kind":
+      "PyTorchJob","name":"t","uid":"u-t","controller":true}]},
+      "spec":{"schedulerName":"slurm-bridge-scheduler","containers":[]}})";
+  const std::string owner =
+      R"({"apiVersion":"kubeflow.org/v1","kind":"PyTorchJob","metadata":{"namespace":"ml","name":"t","uid":"u-t",
+      "annotations":{"slurmjob.slinky.slurm.net/job-name":"owners"}}})";
+  EXPECT_THAT(json::dump(to_json(run(state("[" + owned + "," + kNode + "]")))), HasSubstr(R"("name":"pods")"));
+  EXPECT_THAT(json::dump(to_json(run(state("[" + owned + "," + kNode + "," + owner + "]")))),
+              HasSubstr(R"("name":"owners")"));
+}
+
 // --- volumes and devices ---------------------------------------------------------------------------------------------
 
 constexpr const char* kPodWithClaim =

@@ -1,7 +1,6 @@
 #include "kube/discovery.hpp"
 
 #include <algorithm>
-#include <optional>
 
 namespace bascule::kube {
 
@@ -45,6 +44,15 @@ Task<std::vector<Resource>> Discovery::resources(std::string group, std::string 
 Task<bool> Discovery::serves(Resource resource, std::stop_token stop) {
   const std::vector<Resource> served = co_await resources(resource.group, resource.version, std::move(stop));
   co_return std::ranges::any_of(served, [&](const Resource& r) { return r.resource == resource.resource; });
+}
+
+Task<std::optional<Resource>> Discovery::of_kind(std::string group, std::string version, std::string kind,
+                                                 std::stop_token stop) {
+  const std::vector<Resource> served = co_await resources(std::move(group), std::move(version), std::move(stop));
+  const auto found = std::ranges::find_if(served, [&kind](const Resource& r) {
+    return r.kind == kind && r.resource.find('/') == std::string::npos;  // no subresource
+  });
+  co_return found == served.end() ? std::nullopt : std::optional(*found);
 }
 
 Task<std::vector<std::string>> Discovery::versions(std::string group, std::stop_token stop) {

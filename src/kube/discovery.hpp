@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -18,6 +19,9 @@ class Discovery final {
   // Whether group, version and resource are served. Throws as Client
   // does: no answer is not "no".
   Task<bool> serves(Resource resource, std::stop_token stop = {});
+  // The resource of that kind; nullopt: not served.
+  Task<std::optional<Resource>> of_kind(std::string group, std::string version, std::string kind,
+                                        std::stop_token stop = {});
   // Versions of a group, the preferred one first; empty: no such group.
   Task<std::vector<std::string>> versions(std::string group, std::stop_token stop = {});
   void forget() noexcept { served_.clear(); }

@@ -91,6 +91,12 @@ def test_annotations_are_known(path):  # W64
         assert f'"slinky.slurm.net/{key}"' in names or key.startswith("minimum-"), f"slinky.slurm.net/{key} is the retired prefix"
 
 
+def test_every_annotation_has_a_row():
+    table = (ROOT / "docs/annotations.md").read_text().split("\n## ")[0]
+    rows = [name for cell in re.findall(r"^\| (`[^|]*) \|", table, re.M) for name in re.findall(r"`([a-z-]+)`", cell)]
+    assert sorted(rows) == sorted(known_annotations())
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.name)
 def test_examples_are_manifests(path):
     text = path.read_text()

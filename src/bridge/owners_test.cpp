@@ -1,0 +1,163 @@
+#include "bridge/owners.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bridge/names.hpp"
+#include "net/loopback.hpp"
+#include "testing/fake_api.hpp"
+#include "testing/objects.hpp"
+#include "testing/run.hpp"
+
+namespace bascule::bridge {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+namespace r = kube::resources;
+
+const kube::Resource kTrainings{"kubeflow.org", "v1", "pytorchjobs", "PyTorchJob", true};
+const kube::Resource kPipelines{"kubeflow.org", "v1", "pipelines", "Pipeline", true};
+const kube::Resource kQueues{"example.com", "v1", "queues", "Queue", false};
+
+struct OwnersTest : ::testing::Test {
+  OwnersTest() {
+    for (const kube::Resource& one : {kTrainings, kPipelines, kQueues}) api.add_resource(one);
+    api.set_faults([this](const testing::ApiCall& call) {
+      const bool no = call.verb == "get" && denied.contains(call.resource);
+      return no ? testing::ApiFault{.kind = testing::ApiFault::Kind::kStatus, .code = 403} : testing::ApiFault{};
+    });
+  }
+
+  static json::Array controlled_by(const json::Value& owner) {
+    return {json::Object{{"apiVersion", json::string_at(owner, {"apiVersion"})},
+                         {"kind", json::string_at(owner, {"kind"})},
+                         {"name", json::string_at(owner, {"metadata", "name"})},
+                         {"uid", json::string_at(owner, {"metadata", "uid"})},
+                         {"controller", true}}};
+  }
+  // With the annotation account=NAME, and its controller.
+  json::Value add(const kube::Resource& resource, const std::string& name, const json::Value& owner = nullptr) {
+    json::Object meta{{"name", name}, {"annotations", json::Object{{"slurmjob.slinky.slurm.net/account", name}}}};
+    if (resource.namespaced) meta["namespace"] = "ml";
+    if (!owner.is_null()) meta["ownerReferences"] = controlled_by(owner);
+    return api.create(resource, json::Object{{"apiVersion", resource.api_version()},
+                                             {"kind", resource.kind},
+                                             {"metadata", std::move(meta)},
+                                             {"spec", json::Object{}}});
+  }
+  PodPtr pod(const json::Value& owner, const std::string& name = "p") {
+    json::Value value =
+        testing::make_pod({.name = name, .ns = "ml", .annotations = {{"slurmjob.slinky.slurm.net/account", "own"}}});
+    json::at_or_create(value, {"metadata", "uid"}) = "uid-" + name;
+    if (!owner.is_null()) json::at_or_create(value, {"metadata", "ownerReferences"}) = controlled_by(owner);
+    return kube::decode_pod(json::dump(value), interner);
+  }
+  // Whose account it is, or why not.
+  std::string account(const PodPtr& of) {
+    const Owners::Found found = testing::run(loop, owners.root_of(of, {}));
+    if (const auto* problem = std::get_if<std::string>(&found)) return *problem;
+    return std::string(kube::value_or(std::get<Root>(found).annotations, "slurmjob.slinky.slurm.net/account"));
+  }
+
+  ManualLoop loop;
+  testing::FakeApi api{loop};
+  std::set<std::string> denied;  // resources that we have no right on
+  std::unique_ptr<net::Transport> transport = net::make_loopback(loop, api.handler());
+  kube::Client client{loop, *transport, {}};
+  json::Interner interner;
+  kube::Informer<kube::Job> jobs{client, {.resource = r::kJobs}, kube::decode_job, interner};
+  Owners owners{client, jobs};
+};
+
+TEST_F(OwnersTest, APodThatNobodyControlsSpeaksForItself) {
+  EXPECT_EQ(account(pod(nullptr)), "own");
+}
+
+// Whoever gives us `get` on a kind of his own puts annotations there.
+TEST_F(OwnersTest, AControllerOfAnyKindSpeaksWhileItMayBeRead) {
+  const json::Value training = add(kTrainings, "training");
+  EXPECT_EQ(account(pod(training)), "training");
+  const Root root = std::get<Root>(testing::run(loop, owners.root_of(pod(training), {})));
+  EXPECT_EQ(root.api_version + " " + root.kind + " " + root.key.str(), "kubeflow.org/v1 PyTorchJob ml/training");
+  EXPECT_EQ(account(pod(add(kQueues, "queue"))), "queue") << "of no namespace";
+}
+
+TEST_F(OwnersTest, TheHighestThatMayBeReadCounts) {
+  const json::Value pipeline = add(kPipelines, "pipeline");
+  const json::Value training = add(kTrainings, "training", pipeline);
+  EXPECT_EQ(account(pod(training)), "pipeline");
+  denied = {"pipelines"};
+  EXPECT_EQ(account(pod(training)), "pipeline") << "known for half a minute";
+  loop.advance(31s);
+  EXPECT_EQ(account(pod(training)), "training");
+  const json::Value set = add(r::kReplicaSets, "set", training);
+  EXPECT_EQ(account(pod(set)), "training");
+}
+
+TEST_F(OwnersTest, AKindThatMayNotBeReadLeavesItToThePod) {
+  denied = {"pytorchjobs"};
+  const json::Value training = add(kTrainings, "training");
+  EXPECT_EQ(account(pod(training)), "own");
+  const std::size_t asked = api.calls("get", "pytorchjobs");
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(account(pod(add(kTrainings, "t" + std::to_string(i)))), "own");
+  EXPECT_EQ(api.calls("get", "pytorchjobs"), asked) << "not once a pod";
+  denied.clear();
+  loop.advance(31s);
+  EXPECT_EQ(account(pod(training)), "training") << "the right was given";
+}
+
+TEST_F(OwnersTest, AKindThatNobodyServesLeavesItToThePod) {
+  json::Value virtual_one = json::parse(
+      R"({"apiVersion":"gone.example.com/v1","kind":"Thing","metadata":{"name":"t","namespace":"ml","uid":"u"}})");
+  EXPECT_EQ(account(pod(virtual_one)), "own");
+  virtual_one.get_object()["apiVersion"] = "kubeflow.org/v1";
+  EXPECT_EQ(account(pod(virtual_one)), "own");
+}
+
+// Unknown is unknown.
+TEST_F(OwnersTest, WhatShouldBeThereAndIsNotIsNotGuessed) {
+  json::Value training = add(kTrainings, "training");
+  api.remove(kTrainings, {"ml", "training"});
+  EXPECT_EQ(account(pod(training)), "the pod's owner, PyTorchJob ml/training of kubeflow.org/v1, does not exist");
+  add(kTrainings, "training");
+  EXPECT_EQ(account(pod(training)), "the pod's owner, PyTorchJob ml/training, is another object of that name");
+  const json::Value set = add(r::kReplicaSets, "set");
+  denied = {"replicasets"};
+  EXPECT_THAT(account(pod(set)), HasSubstr("ReplicaSet ml/set of apps/v1, may not be read: "));
+  denied.clear();
+  api.set_faults([](const testing::ApiCall& call) {
+    const bool fails = call.is("get", "pytorchjobs");
+    return fails ? testing::ApiFault{.kind = testing::ApiFault::Kind::kStatus, .code = 500} : testing::ApiFault{};
+  });
+  training = *api.get(kTrainings, {"ml", "training"});
+  EXPECT_THAT(account(pod(training)), HasSubstr("cannot be read: "));
+}
+
+// A driver that makes its executors: they are one workload, whatever is above.
+TEST_F(OwnersTest, APodSpeaksForThePodsItMade) {
+  const json::Value training = add(kTrainings, "training");
+  json::Value driver = testing::make_pod(
+      {.name = "driver", .ns = "ml", .annotations = {{"slurmjob.slinky.slurm.net/account", "driver"}}});
+  json::at_or_create(driver, {"metadata", "ownerReferences"}) = controlled_by(training);
+  EXPECT_EQ(account(pod(api.create(r::kPods, driver))), "driver");
+}
+
+TEST_F(OwnersTest, ADeploymentIsNotAskedForWhatItsReplicaSetSays) {
+  const kube::Resource deployments{"apps", "v1", "deployments", "Deployment", true};
+  json::Value deployment =
+      json::parse(R"({"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d","namespace":"ml","uid":"u"}})");
+  EXPECT_EQ(account(pod(add(r::kReplicaSets, "set", deployment))), "set");
+  EXPECT_EQ(api.calls("get", "deployments"), 0u);
+}
+
+TEST_F(OwnersTest, AChainWithoutEndHasOne) {
+  json::Value lower = add(kTrainings, "lower");
+  const json::Value upper = add(kTrainings, "upper", lower);
+  lower.get_object()["metadata"].get_object()["ownerReferences"] = controlled_by(upper);
+  lower = api.update(kTrainings, lower);
+  EXPECT_THAT(account(pod(lower)), ::testing::AnyOf("lower", "upper"));
+}
+
+}  // namespace
+}  // namespace bascule::bridge
