@@ -12,6 +12,7 @@
 #include "bridge/names.hpp"
 #include "bridge/pod_sync.hpp"
 #include "bridge/record.hpp"
+#include "bridge/rights_test.hpp"
 #include "bridge/scheduler.hpp"
 #include "net/loopback.hpp"
 #include "slurm/hostlist.hpp"
@@ -46,7 +47,7 @@ inline slurm::ClientOptions slurm_options() {
 inline Task<> scheduler_main(SimEnvironment& self, net::Transport& api, net::Transport& rest, std::stop_token stop) {
   const auto to_api = self.network.connect(self.loop, api);
   const auto to_rest = self.network.connect(self.loop, rest);
-  kube::Client client(self.loop, *to_api, {});
+  kube::Client client(self.loop, *to_api, {.user_agent = kSchedulerAgent});
   slurm::Client slurm(self.loop, *to_rest, slurm_options());
   Scheduler scheduler(client, slurm, {.config = test_config(), .instance = "sim"}, nullptr);
   co_await scheduler.run(stop);
@@ -55,7 +56,7 @@ inline Task<> scheduler_main(SimEnvironment& self, net::Transport& api, net::Tra
 inline Task<> pod_sync_main(SimEnvironment& self, net::Transport& api, net::Transport& rest, std::stop_token stop) {
   const auto to_api = self.network.connect(self.loop, api);
   const auto to_rest = self.network.connect(self.loop, rest);
-  kube::Client client(self.loop, *to_api, {});
+  kube::Client client(self.loop, *to_api, {.user_agent = kControllersAgent});
   slurm::Client slurm(self.loop, *to_rest, slurm_options());
   json::Interner interner;
   kube::Informer<kube::Pod> pods(client, {.resource = r::kPods, .seed = 1}, kube::decode_pod, interner);
@@ -92,6 +93,7 @@ struct World {
         pod_sync(loop, network, [this](SimEnvironment& self, std::stop_token stop) {
           return pod_sync_main(self, *to_api, *to_rest, std::move(stop));
         }) {
+    Rights::of_chart().watch(api);
     api.add_resource(kPodGroups);
     slurm.model().add_partition("slurm-bridge", true);
     for (int i = 1; i <= nodes; ++i) {

@@ -11,6 +11,7 @@
 #include "bridge/controllers.hpp"
 #include "bridge/device_test_support.hpp"
 #include "bridge/names.hpp"
+#include "bridge/rights_test.hpp"
 #include "bridge/scheduler.hpp"
 #include "net/loopback.hpp"
 #include "slurm/hostlist.hpp"
@@ -47,7 +48,7 @@ inline slurm::ClientOptions slurm_options() {
 inline Task<> scheduler_main(SimEnvironment& self, net::Transport& api, net::Transport& rest, std::stop_token stop) {
   const auto to_api = self.network.connect(self.loop, api);
   const auto to_rest = self.network.connect(self.loop, rest);
-  kube::Client client(self.loop, *to_api, {});
+  kube::Client client(self.loop, *to_api, {.user_agent = kSchedulerAgent});
   slurm::Client slurm(self.loop, *to_rest, slurm_options());
   Scheduler scheduler(client, slurm, {.config = test_config(), .instance = "sim"}, nullptr);
   co_await scheduler.run(stop);
@@ -56,7 +57,7 @@ inline Task<> scheduler_main(SimEnvironment& self, net::Transport& api, net::Tra
 inline Task<> controllers_main(SimEnvironment& self, net::Transport& api, net::Transport& rest, std::stop_token stop) {
   const auto to_api = self.network.connect(self.loop, api);
   const auto to_rest = self.network.connect(self.loop, rest);
-  kube::Client client(self.loop, *to_api, {});
+  kube::Client client(self.loop, *to_api, {.user_agent = kControllersAgent});
   slurm::Client slurm(self.loop, *to_rest, slurm_options());
   Controllers controllers(client, slurm, {.config = test_config(), .instance = "sim"}, nullptr);
   co_await controllers.run(stop);
@@ -77,6 +78,7 @@ struct World {
         controllers(loop, network, [this](SimEnvironment& self, std::stop_token stop) {
           return controllers_main(self, *to_api, *to_rest, std::move(stop));
         }) {
+    Rights::of_chart().watch(api);
     api.add_resource(kResourceSlices, false);
     api.add_resource(kDeviceClasses, false);
     api.add_resource(kResourceClaims);

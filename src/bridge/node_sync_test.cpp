@@ -6,6 +6,7 @@
 
 #include "base/log.hpp"
 #include "bridge/names.hpp"
+#include "bridge/rights_test.hpp"
 #include "net/loopback.hpp"
 #include "testing/fake_api.hpp"
 #include "testing/fake_slurm.hpp"
@@ -25,6 +26,7 @@ class NodeSyncTest : public ::testing::Test {
     config_.scheduler_name = "slurm-bridge-scheduler";
     config_.partition = "slurm-bridge";
     slurm_.model().add_partition("slurm-bridge", true);
+    Rights::of_chart().watch(api_);
   }
   ~NodeSyncTest() override { stop(); }
 
@@ -128,7 +130,7 @@ class NodeSyncTest : public ::testing::Test {
         if (!refuses_ || !refuses_(request)) return real(request, std::move(stop));
         return [](net::ServerResponse no) -> Task<net::ServerResponse> { co_return no; }(refusal());
       });
-  kube::Client kube_{loop_, *to_api_, {}};
+  kube::Client kube_{loop_, *to_api_, {.user_agent = kControllersAgent}};
   slurm::Client client_{loop_, *to_slurm_, slurm_options()};
   std::unique_ptr<Process> process_;
 };

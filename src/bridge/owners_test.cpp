@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "bridge/names.hpp"
+#include "bridge/rights_test.hpp"
 #include "net/loopback.hpp"
 #include "testing/fake_api.hpp"
 #include "testing/objects.hpp"
@@ -19,10 +20,14 @@ namespace r = kube::resources;
 const kube::Resource kTrainings{"kubeflow.org", "v1", "pytorchjobs", "PyTorchJob", true};
 const kube::Resource kPipelines{"kubeflow.org", "v1", "pipelines", "Pipeline", true};
 const kube::Resource kQueues{"example.com", "v1", "queues", "Queue", false};
+const std::set<std::string> kTheSites{"kubeflow.org", "example.com"};
 
 struct OwnersTest : ::testing::Test {
   OwnersTest() {
     for (const kube::Resource& one : {kTrainings, kPipelines, kQueues}) api.add_resource(one);
+    api.on_call([](const testing::ApiCall& call, std::string_view agent) {
+      if (!kTheSites.contains(call.group)) Rights::of_chart().used(agent, call);  // the others are the site's to give
+    });
     api.set_faults([this](const testing::ApiCall& call) {
       const bool no = call.verb == "get" && denied.contains(call.resource);
       return no ? testing::ApiFault{.kind = testing::ApiFault::Kind::kStatus, .code = 403} : testing::ApiFault{};
@@ -64,7 +69,7 @@ struct OwnersTest : ::testing::Test {
   testing::FakeApi api{loop};
   std::set<std::string> denied;  // resources that we have no right on
   std::unique_ptr<net::Transport> transport = net::make_loopback(loop, api.handler());
-  kube::Client client{loop, *transport, {}};
+  kube::Client client{loop, *transport, {.user_agent = kSchedulerAgent}};
   json::Interner interner;
   kube::Informer<kube::Job> jobs{client, {.resource = r::kJobs}, kube::decode_job, interner};
   Owners owners{client, jobs};
@@ -157,6 +162,38 @@ TEST_F(OwnersTest, AChainWithoutEndHasOne) {
   lower.get_object()["metadata"].get_object()["ownerReferences"] = controlled_by(upper);
   lower = api.update(kTrainings, lower);
   EXPECT_THAT(account(pod(lower)), ::testing::AnyOf("lower", "upper"));
+}
+
+// Each of these is read with the rights of our role.
+TEST_F(OwnersTest, EveryGroupAndWhatItWasMadeFromIsRead) {
+  const kube::Resource sets{"jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", true};
+  const kube::Resource leaders{"leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet", true};
+  const kube::Resource coscheduling{"scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", true};
+  const kube::Resource groups{"scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", true};
+  const kube::Resource workloads{"scheduling.k8s.io", "v1alpha2", "workloads", "Workload", true};
+  for (const kube::Resource& one : {sets, leaders, coscheduling, groups, workloads}) api.add_resource(one);
+  jobs.start();
+  json::Value job = testing::make_job({.name = "job", .ns = "ml"});
+  json::at_or_create(job, {"metadata", "ownerReferences"}) = controlled_by(add(sets, "set"));
+  job = api.create(r::kJobs, job);
+  loop.advance(1s);
+  EXPECT_EQ(account(pod(job)), "set");
+  testing::run(loop, jobs.stop());
+  EXPECT_EQ(account(pod(add(r::kStatefulSets, "stateful"))), "stateful");
+  add(coscheduling, "c");
+  add(leaders, "l");
+  json::Value group = add(groups, "g");
+  group.get_object()["spec"] = json::parse(R"({"podGroupTemplateRef":{"workload":{"workloadName":"w"}}})");
+  api.update(groups, group);
+  add(workloads, "w");
+  kube::Pod member = *pod(nullptr);
+  member.scheduling_group = interner("g");
+  EXPECT_EQ(account(std::make_shared<kube::Pod>(member)), "w");
+  member.scheduling_group = {};
+  member.meta.labels = {{interner(names::kPodGroup), interner("c")}};
+  EXPECT_EQ(account(std::make_shared<kube::Pod>(member)), "c");
+  member.meta.labels = {{interner(names::kLwsGroupKey), interner("k")}, {interner(names::kLwsName), interner("l")}};
+  EXPECT_EQ(account(std::make_shared<kube::Pod>(member)), "l");
 }
 
 }  // namespace

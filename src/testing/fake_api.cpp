@@ -231,11 +231,11 @@ FakeApi::Route FakeApi::route(const net::ServerRequest& request) {
     at += 2;
   }
   out.table = store_.table(out.call.group, version, parts[at]);
-  if (!out.table) return out;
   if (parts.size() > at + 1) out.call.key.name = parts[at + 1];
   if (parts.size() > at + 2) out.subresource = parts[at + 2];
   out.call.resource = out.subresource.empty() ? parts[at] : parts[at] + "/" + out.subresource;
   out.call.verb = verb_of(request.method, !out.call.key.name.empty(), out.flag("watch"));
+  if (!out.table) return out;
   if (request.method == "PATCH") out.patch = patch_kind(request.headers.get("Content-Type"), out.table->resource);
   if (request.method == "PATCH" && out.patch == PatchKind::kApply && out.query("fieldManager").empty()) {
     throw ApiFailure::invalid({"meta.k8s.io", "v1", "", "PatchOptions", false}, "", "fieldManager",
@@ -258,6 +258,8 @@ Task<net::ServerResponse> FakeApi::serve(const net::ServerRequest& request, std:
   std::optional<net::ServerResponse> early;
   try {
     route = this->route(request);
+    const std::string_view agent = request.headers.get("User-Agent");
+    if (on_call_ && !route.call.verb.empty()) on_call_(route.call, agent.substr(0, agent.find('/')));
     if (!route.table) {
       early = discovery(route.target);
       if (!early) throw ApiFailure::not_served();

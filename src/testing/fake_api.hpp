@@ -101,6 +101,8 @@ class FakeApi final {
   // A custom resource: `status` and `scale` say which subresources it has.
   void add_resource(kube::Resource resource, bool status = true, bool scale = false);
   void set_faults(ApiFaultPlan plan) { faults_ = std::move(plan); }
+  // Told of every request about objects, also of kinds that are not served, with the name in its User-Agent.
+  void on_call(std::function<void(const ApiCall&, std::string_view agent)> told) { on_call_ = std::move(told); }
   // Called on every write of an object through HTTP, before it is stored; the test's hook picks what it cares for.
   void set_admission(AdmissionHook hook) { admission_ = std::move(hook); }
   // What kStale answers with from now on.
@@ -173,6 +175,7 @@ class FakeApi final {
   ApiWriter writer_;
   ApiFaultPlan faults_;
   AdmissionHook admission_;
+  std::function<void(const ApiCall&, std::string_view agent)> on_call_;
   std::map<std::uint64_t, Snapshot> snapshots_;
   std::uint64_t next_snapshot_ = 1;
   std::map<const ApiTable*, Snapshot> remembered_;
