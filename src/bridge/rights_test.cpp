@@ -26,7 +26,7 @@ const std::set<std::string> kElsewhere{
     // Kubernetes itself asks for it when a claim's status is written, from 1.36 on.
     "slurm-bridge-scheduler may patch resourceclaims/binding of resource.k8s.io",
     // Used where no simulation comes: volume_watch (a free volume is taken), group_status (tested by itself), pod_sync
-    // (whether the node of a dead kubelet is out of service).
+    // (what Slurm calls the node that a job is held to).
     "slurm-bridge-scheduler may patch persistentvolumes of ",
     "slurm-bridge-scheduler may patch podgroups/status of scheduling.k8s.io",
     "slurm-bridge-controllers may get nodes of ",
