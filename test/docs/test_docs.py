@@ -210,3 +210,11 @@ def test_autoscalers_ask_for_metrics_that_slurmctld_has(name):
     assert {word.encode() for word in asked | {"partition"}} <= words, asked
     target = yaml.safe_load(text)["spec"]["scaleTargetRef"]
     assert (target["apiVersion"], target["kind"]) == ("slinky.slurm.net/v1beta1", "NodeSet")
+
+
+def test_every_alert_says_what_to_do():
+    rules = (ROOT / "deploy/charts/slurm-bridge/templates/prometheusrule.yaml").read_text()
+    page = (ROOT / "docs/bridge.md").read_text().partition("## When an alert fires")[2]
+    alerts = set(re.findall(r"- alert: (\w+)", rules))
+    assert len(alerts) > 10
+    assert alerts - set(re.findall(r"`(Bascule\w+)`", page)) == set()
