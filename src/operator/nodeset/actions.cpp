@@ -137,6 +137,7 @@ void settle(Memory& memory, const State& state, WallTime now) {
   std::erase_if(memory.absent_since,
                 [&](const auto& entry) { return !state.slurm.known || !all.contains(entry.first); });
   std::erase_if(memory.topology_told, [&](const auto& entry) { return !all.contains(entry.first); });
+  std::erase_if(memory.healthy_since, [&](const auto& entry) { return !all.contains(entry.first); });
   std::erase_if(memory.down, [&](const auto& entry) { return !all.contains(entry.first); });
   std::erase_if(memory.failed, [&](const auto& entry) { return now - entry.second.until >= kBackoffForgotten; });
   if (state.slurm.known) {

@@ -214,7 +214,7 @@ void check_rest(const World& world, const Operator& op) {
     const auto lost = world.given_up.find(node->first);
     const bool by_slurm =
         node->second.reason == "Not responding" || node->second.reason == "Node unexpectedly rebooted";
-    if (lost == world.given_up.end() || !by_slurm) continue;
+    if (lost == world.given_up.end() || !by_slurm || pod.view.cordoned()) continue;
     const auto record = parse_record(lost->second);
     EXPECT_TRUE(!record || (record->pod == name && record->node == pod.view.node))
         << name << ": Slurm gave up " << record->node << ", not " << pod.view.node << "\n"
@@ -304,6 +304,10 @@ TEST(NodeSetSim, ChangesOfMode) {
 }
 TEST(NodeSetSim, SlurmLosesItsState) {
   storms({.lose_state = true});
+}
+// A worker that a user has cordoned, and that is drained for it, is updated though none but it counts as serving.
+TEST(NodeSetSim, AWorkerThatAUserTookOutOfServiceIsNoLoss) {
+  weather(132, {.lose_state = true}, 1200);
 }
 TEST(NodeSetSim, ScheduledUpdates) {
   storms({.schedule = true});

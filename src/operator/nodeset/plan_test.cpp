@@ -351,6 +351,11 @@ TEST_F(LostHost, ItsNodeReturnsWhenThePodRunsElsewhere) {
   SlurmNodeView& back = f.node(0);
   back.states = slurm_node("", "IDLE").states;
   back.reason.clear();
+  EXPECT_THAT(all_of<WriteSlurmNode>(f.plan()), IsEmpty()) << "slurmctld may give it up at this moment";
+  EXPECT_TRUE(f.plan().wake);
+  f.now += 10s;
+  EXPECT_THAT(all_of<WriteSlurmNode>(f.plan()), IsEmpty()) << "an old table";
+  f.state.slurm.as_of = f.now;
   const auto writes = all_of<WriteSlurmNode>(f.plan());
   ASSERT_EQ(writes.size(), 1U);
   EXPECT_EQ(writes[0].comment, print_record(record_of(f.state.spec, f.pod(0))));

@@ -15,6 +15,9 @@ namespace bascule::op::nodeset {
 
 namespace {
 
+// A slurmd whose pod is ready has registered by then.
+constexpr Duration kRegisters = std::chrono::seconds(5);
+
 void set(std::map<std::string, std::optional<std::string>>& changes, std::string_view key,
          const std::optional<std::string>& has, const std::optional<std::string>& wanted) {
   if (has != wanted) changes[std::string(key)] = wanted;
@@ -87,6 +90,15 @@ void tell_features(Pass& pass, const PodFacts& facts) {
   pass.plan.act(std::move(write), fmt::format("annotation {} of node {}", names::kFeaturesSpec, facts.kube_node->name));
 }
 
+// Whether slurmctld was asked after the pod's slurmd had registered: before, nothing shows that slurmctld then gave up
+// the host that the comment names.
+bool is_looked_at(Pass& pass, const PodView& pod) {
+  const WallTime since = pass.memory.healthy_since.try_emplace(pod.uid, pass.now).first->second;
+  if (pass.state.slurm.as_of > since + kRegisters) return true;
+  pass.plan.wake_at(pass.now + kRegisters);
+  return false;
+}
+
 }  // namespace
 
 void reflect(Pass& pass, const PodFacts& facts, PatchPod& patch) {
@@ -94,8 +106,11 @@ void reflect(Pass& pass, const PodFacts& facts, PatchPod& patch) {
   show_slurm(pass, facts, patch);
   if (facts.registration != Registration::kRegistered) return;
   // Whose host slurmctld gave up has to be known until the node is back.
-  const bool lost = is_given_up(*facts.node) && is_of_another(pass.spec(), *facts.pod, *facts.node);
-  if (facts.pod->healthy() && !lost) {
+  const bool healthy = facts.pod->healthy();
+  if (!healthy) pass.memory.healthy_since.erase(facts.pod->uid);
+  const bool another = healthy && is_of_another(pass.spec(), *facts.pod, *facts.node);
+  const bool kept = another && (is_given_up(*facts.node) || !is_looked_at(pass, *facts.pod));
+  if (healthy && !kept) {
     std::string comment = print_record(record_of(pass.spec(), *facts.pod));
     if (facts.node->comment != comment) {
       WriteSlurmNode write;

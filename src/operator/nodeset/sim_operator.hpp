@@ -171,7 +171,9 @@ class Operator final {
         const auto* deleted = std::get_if<DeletePod>(&action.what);
         return deleted != nullptr && deleted->uid == pod.uid;
       });
-      if (removed || (taken.contains(slurm_name_of(pod)) && !cordon)) ++lost;
+      // One that a user has taken out of service, and that is out of it already, takes nothing with it.
+      const bool out = cordon && is_drained_by_us(*view_.slurm.find(slurm_name_of(pod)));
+      if ((removed && !out) || (taken.contains(slurm_name_of(pod)) && !cordon)) ++lost;
     }
     if (view_.spec.mode == ScalingMode::kDaemonSet) {
       desired = std::ranges::count_if(view_.nodes, [](const auto& entry) {

@@ -264,9 +264,9 @@ class World final {
   }
 
   void give_up(SlurmNodeView& node, const char* why) {
-    given_up.try_emplace(node.name, node.comment);
     node.states.base = NodeState::kDown;
     if (!node.reason.empty() && node.reason != "Not responding") return;
+    given_up.insert_or_assign(node.name, node.comment);
     node.reason = why;
     node.reason_since = now;
   }

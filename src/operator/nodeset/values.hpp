@@ -247,6 +247,7 @@ struct Memory {
   std::map<std::string, std::pair<std::string, WallTime>> topology;  // of Slurm nodes
   std::map<Uid, std::string> topology_told;                          // of whose pods Slurm knows it
   std::map<Uid, WallTime> absent_since;                              // pods whose Slurm node is missing
+  std::map<Uid, WallTime> healthy_since;                             // pods whose node's comment names another
   // Healthy pods whose Slurm node is DOWN. `since` is by our own clock; slurmctld's tells one reason from the next.
   struct Down {
     std::string reason;
