@@ -1,8 +1,8 @@
 #include "operator/api/read.hpp"
 #include "operator/api/resources.hpp"
 #include "operator/builders/accounting.hpp"
-#include "operator/builders/slurm_key.hpp"
 #include "operator/config/slurmdbd_conf.hpp"
+#include "operator/reconcile/controller_ref.hpp"
 #include "operator/reconcile/plan.hpp"
 
 namespace bascule::op::reconcile {
@@ -15,8 +15,7 @@ void keep_key(const Accounting& accounting, View& view, KeyHashes& keys) {
     try {
       const Controller controller = read_controller(*object);
       if (controller.keys.slurm != accounting.keys.slurm) continue;
-      const json::Value* slurmctld = view.find(kStatefulSets, names::controller(controller.meta.name));
-      const std::string in_use = key_in_use(controller, slurmctld, keys.slurm);
+      const std::string in_use = key_in_use(controller, view, keys.slurm);
       if (in_use == keys.slurm) continue;
       keys.slurm = in_use;
       return;

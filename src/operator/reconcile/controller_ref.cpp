@@ -23,10 +23,14 @@ std::optional<Controller> referenced_controller(View& view, const std::string& n
   }
 }
 
+std::string key_in_use(const Controller& controller, View& view, std::string_view hash) {
+  return op::key_in_use(controller, view.find(kStatefulSets, names::controller(controller.meta.name)), hash);
+}
+
 std::optional<std::string> key_hash_of(const Controller& controller, View& view, Plan& plan) {
   const auto keys = key_hashes(view, {.slurm = controller.keys.slurm, .jwt = {}, .jwks = {}}, plan);
   if (!keys) return std::nullopt;
-  return key_in_use(controller, view.find(kStatefulSets, names::controller(controller.meta.name)), keys->slurm);
+  return key_in_use(controller, view, keys->slurm);
 }
 
 }  // namespace bascule::op::reconcile

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "operator/reconcile/plan.hpp"
 
@@ -11,6 +12,8 @@ namespace bascule::op::reconcile {
 // nullopt: it does not exist or cannot be read, which the plan then waits for.
 std::optional<Controller> referenced_controller(View& view, const std::string& name, Plan& plan);
 
+// key_in_use() beside the slurmctld that is there. `hash`: of the key as its Secret is now.
+std::string key_in_use(const Controller& controller, View& view, std::string_view hash);
 // Of its auth/slurm key, as key_in_use() says; nullopt: it is waited for.
 std::optional<std::string> key_hash_of(const Controller& controller, View& view, Plan& plan);
 
