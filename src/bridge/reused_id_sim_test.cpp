@@ -5,6 +5,14 @@
 namespace bascule::bridge {
 namespace {
 
+// With both processes, and pods that run on.
+struct Running : World {
+  Running(std::uint64_t seed, int nodes) : World(seed, nodes, 1h) {
+    scheduler.start();
+    pod_sync.start();
+  }
+};
+
 void add_pod(World& w, const std::string& name) {
   w.api.create(r::kPods, testing::make_pod({.name = name,
                                             .ns = "slurm-bridge",
@@ -34,9 +42,7 @@ slurm::JobDescription of_whole_node() {
 // The pod's job had not been in any table yet, so that nothing but its comment tells it from the other.
 TEST(ReusedId, AUsersJobIsNotTakenForOneJustSubmitted) {
   for (const bool deleted : {false, true}) {
-    World w(31, 2, 1h);
-    w.scheduler.start();
-    w.pod_sync.start();
+    Running w(31, 2);
     w.hold_nodes(2);
     w.loop.advance(1min);
     add_pod(w, "p");
@@ -57,9 +63,7 @@ TEST(ReusedId, AUsersJobIsNotTakenForOneJustSubmitted) {
 
 // Two clusters share one Slurm, and the bridge of the other one has got the id.
 TEST(ReusedId, AJobOfAnotherClustersBridgeIsNotWaitedFor) {
-  World w(39, 2, 1h);
-  w.scheduler.start();
-  w.pod_sync.start();
+  Running w(39, 2);
   w.hold_nodes(2);
   w.loop.advance(1min);
   add_pod(w, "p");
@@ -82,9 +86,7 @@ TEST(ReusedId, AJobOfAnotherClustersBridgeIsNotWaitedFor) {
 
 // Its pod went while slurmctld was away, so the cancel is the first thing that it is asked for.
 TEST(ReusedId, AUsersJobIsNotCancelledForAPodThatWentMeanwhile) {
-  World w(32, 2, 1h);
-  w.scheduler.start();
-  w.pod_sync.start();
+  Running w(32, 2);
   w.hold_nodes(2);
   add_pod(w, "p");
   w.loop.advance(2min);
@@ -103,9 +105,7 @@ TEST(ReusedId, AUsersJobIsNotCancelledForAPodThatWentMeanwhile) {
 
 // "There is no such job" is no confirmation that it runs.
 TEST(ReusedId, AJobThatWentIsNoReasonToBind) {
-  World w(33, 1, 1h);
-  w.scheduler.start();
-  w.pod_sync.start();
+  Running w(33, 1);
   w.api.create(r::kPods, testing::make_pod({.name = "theirs", .ns = "slurm-bridge", .cpu = "8", .node = "n1"}));
   add_pod(w, "p");
   w.loop.advance(5s);
@@ -128,9 +128,7 @@ TEST(ReusedId, AJobThatWentIsNoReasonToBind) {
 
 // slurmctld says of the id that it runs, as before, and before its table is in nobody knows that it is another's.
 TEST(ReusedId, AStateAloneConfirmsNothingAfterAnOutage) {
-  World w(36, 2, 1h);
-  w.scheduler.start();
-  w.pod_sync.start();
+  Running w(36, 2);
   w.api.create(r::kPods, testing::make_pod({.name = "theirs", .ns = "slurm-bridge", .cpu = "8", .node = "n1"}));
   w.api.create(r::kPods, testing::make_pod({.name = "too", .ns = "slurm-bridge", .cpu = "8", .node = "n2"}));
   w.loop.advance(1min);
@@ -157,9 +155,7 @@ TEST(ReusedId, AStateAloneConfirmsNothingAfterAnOutage) {
 
 // Without the condition its Job would count it as failed: an API server that fails once is asked again.
 TEST(ReusedId, APreemptedPodSaysSoThoughTheApiServerFailsOnce) {
-  World w(37, 1, 1h);
-  w.scheduler.start();
-  w.pod_sync.start();
+  Running w(37, 1);
   add_pod(w, "p");
   w.loop.advance(10s);
   ASSERT_EQ(node_of(w, "p"), "n1");
@@ -181,9 +177,7 @@ TEST(ReusedId, APreemptedPodSaysSoThoughTheApiServerFailsOnce) {
 // Slurm has given its node away; an API server that fails or is overloaded is waited for, but not for ever.
 TEST(ReusedId, APreemptedPodDoesNotRunOnWhileItsConditionCannotBeWritten) {
   for (const int code : {500, 429}) {
-    World w(38, 1, 1h);
-    w.scheduler.start();
-    w.pod_sync.start();
+    Running w(38, 1);
     add_pod(w, "p");
     w.loop.advance(10s);
     ASSERT_EQ(node_of(w, "p"), "n1");
@@ -202,9 +196,7 @@ TEST(ReusedId, APreemptedPodDoesNotRunOnWhileItsConditionCannotBeWritten) {
 // Whoever reads that Slurm does not know the job may drain the node or delete the pod: that it does must come.
 TEST(ReusedId, AJobThatIsKnownAgainIsToldThoughTheApiServerFailsOnce) {
   for (const int code : {500, 403}) {
-    World w(38, 1, 1h);
-    w.scheduler.start();
-    w.pod_sync.start();
+    Running w(38, 1);
     add_pod(w, "p");
     w.loop.advance(10s);
     ASSERT_EQ(node_of(w, "p"), "n1");
@@ -239,9 +231,7 @@ TEST(ReusedId, AJobThatIsKnownAgainIsToldThoughTheApiServerFailsOnce) {
 
 // A policy of somebody else's that refuses its conditions.
 TEST(ReusedId, APodWhoseConditionIsRefusedIsDeletedAllTheSame) {
-  World w(34, 1, 1h);
-  w.scheduler.start();
-  w.pod_sync.start();
+  Running w(34, 1);
   add_pod(w, "p");
   w.loop.advance(10s);
   ASSERT_EQ(node_of(w, "p"), "n1");

@@ -200,9 +200,9 @@ std::expected<UnitPlanner::Wanted, Waiting> UnitPlanner::describe(std::vector<Po
   // their own, as many as get room.
   if (const std::size_t keep = packed ? needed : room; keep < pods.size()) {
     pods.resize(keep);
-    description->nodes = static_cast<std::uint32_t>(keep);
-    if (packed) description->tasks = static_cast<std::uint32_t>(keep);
-    if (packed) description->nodes = slurm::NodeCount{1, *description->tasks};
+    const auto kept = static_cast<std::uint32_t>(keep);
+    description->nodes = slurm::NodeCount{packed ? 1 : kept, kept};
+    if (packed) description->tasks = kept;
   }
   const std::size_t least = packed ? 1 : needed;
   const Candidates& candidates = nodes_.candidates(pods, description->partition.value_or(""));
