@@ -150,8 +150,10 @@ struct PodSync::Impl {
       unwritten = unwritten || !dropped;
     }
     if (unwritten) result.requeue_after = std::min(result.requeue_after.value_or(kWriteAgain), kWriteAgain);
-    bool held = false;
+    // A member that was made and bound since would lose its node.
+    bool held = !plan.cancels.empty() && !parts.pods.following();
     for (const PodSyncPlan::Cancel& one : plan.cancels) {
+      if (held) break;
       const bool cancelled = co_await cancel_job(one, unit, stop);
       held = held || !cancelled;
     }

@@ -112,6 +112,7 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
   UnitView view;
   view.uid = unit;
   view.pods = index->pods(unit);
+  view.pods_followed = pods.following();
   if (view.pods.empty()) {
     memory.erase(unit);  // what is left of its jobs is the pod sync's
     wait_for_nodes.erase(unit);

@@ -164,6 +164,31 @@ TEST(Stall, WhenKubernetesIsWellAgainAPodIsBoundSoon) {
   }
 }
 
+// Its watch is cut before it says that the pod is bound, and stays so until the pod is over and its job cancelled.
+TEST(Stall, ASchedulerWhoseWatchIsCutSubmitsNothingForAPodThatHasRun) {
+  World w(31, 1, 3s);
+  bool cut = false;
+  std::string agent;
+  w.api.on_call([&agent](const testing::ApiCall&, std::string_view whose) { agent = whose; });
+  w.api.set_faults([&](const testing::ApiCall& call) -> testing::ApiFault {
+    if (call.is("create", "pods/binding") && !std::exchange(cut, true)) {
+      w.api.end_watches();
+      return {.before = 50ms};
+    }
+    if (!cut || !call.is("watch", "pods") || agent != kSchedulerAgent) return {};
+    return {.kind = testing::ApiFault::Kind::kStatus, .code = 500};
+  });
+  w.scheduler.start();
+  w.pod_sync.start();
+  w.add_job("j", 1);
+  ASSERT_TRUE(w.loop.run_until([&] { return w.all_complete(); }, 30s));
+  w.loop.advance(20s);
+  ASSERT_EQ(w.live_jobs(), 0u);
+  w.api.set_faults({});
+  w.loop.advance(2min);
+  EXPECT_EQ(w.slurm.model().submitted(), 1u);
+}
+
 // Of a gang that runs already only that member waits, and keeps its place.
 TEST(Stall, AMemberThatIsNotBoundHoldsUpNoOther) {
   World w(25, 3, 1h);

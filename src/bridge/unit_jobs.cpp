@@ -99,11 +99,12 @@ class Assigner final {
 
   void place(const PodPtr& pod) {
     State* state = owner_of(*pod);
+    const auto binding = memory_.binding.find(pod->meta.uid);
     if (state == nullptr) {
-      out_.uncovered.push_back(pod);
+      // One that was bound may have run and ended before the watch tells: it needs no other job.
+      if (binding == memory_.binding.end()) out_.uncovered.push_back(pod);
       return;
     }
-    const auto binding = memory_.binding.find(pod->meta.uid);
     if (binding == memory_.binding.end()) {
       state->held.pods.push_back(pod);
     } else {

@@ -64,6 +64,7 @@ struct JobView {
 struct UnitView {
   Uid uid;
   std::vector<PodPtr> pods;                             // sorted by namespace and name, all phases
+  bool pods_followed = true;                            // Informer::following() of the pods
   std::optional<Root> root;                             // nullopt: not known
   std::string root_problem;                             // why not
   std::vector<JobView> jobs;                            // of this unit: record names it and our bridge and cluster

@@ -11,6 +11,8 @@ using namespace std::chrono_literals;
 
 void UnitPlanner::without_job(const std::vector<PodPtr>& pods) {
   if (memory_.submitting) return wait(pods, "Submitting", "a job is being submitted to Slurm");
+  // They may have been bound, have run and be over. There is no telling them anything either.
+  if (!unit_.pods_followed) return wake_at(now_ + 500ms);
   if (memory_.doubt && !doubt_settled(pods)) return;
   if (!slurm_.reachable || !slurm_.nodes_synced) wake_at(now_ + 1s);
   if (!slurm_.reachable) return wait(pods, "SlurmUnreachable", "Slurm does not answer: " + slurm_.why);

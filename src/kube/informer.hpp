@@ -59,11 +59,13 @@ class Reflector final {
   const ObjectStore& store() const noexcept { return store_; }
   bool synced() const noexcept { return synced_; }
   Task<bool> wait_synced(std::stop_token stop, TimePoint deadline);
+  bool following() const noexcept { return synced_ && !core_.cut(); }
   TimePoint fresh_as_of() const noexcept { return fresh_; }
   const InformerStats& stats() const noexcept { return stats_; }
 
  private:
   Task<> run();
+  Task<net::StreamResponse> open(const ReflectorCore::Request& request);
   Task<> list(ReflectorCore::Request request);
   Task<> read_page(const ReflectorCore::Request& request, bool& taken);
   Task<> watch(ReflectorCore::Request request);
@@ -87,6 +89,7 @@ class Reflector final {
   ObjectStore store_;
   InformerStats stats_;
   bool synced_ = false;
+  bool answered_ = false;  // the head of the current request's answer has come
   TimePoint fresh_{};
   std::uint32_t told_failures_ = 0;
   Bell bell_;
@@ -134,6 +137,8 @@ class Informer final {
   Task<bool> wait_synced(std::stop_token stop, TimePoint deadline) {
     return reflector_.wait_synced(std::move(stop), deadline);
   }
+  // Changes are heard as they happen: no watch has been cut without another in its place.
+  bool following() const noexcept { return reflector_.following(); }
   // When the far side last said what could be taken (event, bookmark, list), at first the time of start(): the age of
   // what the store says.
   TimePoint fresh_as_of() const noexcept { return reflector_.fresh_as_of(); }

@@ -63,10 +63,12 @@ void ReflectorCore::restart_list(Freshness freshness) {
   continue_.clear();
 }
 
-void ReflectorCore::back_off(Duration at_least, TimePoint now) {
+void ReflectorCore::back_off(ReflectorFailure failure, Duration at_least, TimePoint now) {
+  const bool unreachable = failure == ReflectorFailure::kUnreachable;
+  const Duration longest = unreachable ? times_.unreachable_max : times_.backoff_max;
   Duration low = times_.backoff_min;
-  for (std::uint32_t i = 0; i < failures_ && low < times_.backoff_max; ++i) low *= 2;
-  low = std::min(low, times_.backoff_max * 2 / 3);
+  for (std::uint32_t i = 0; i < failures_ && low < longest; ++i) low *= 2;
+  low = std::min(low, longest * 2 / 3);
   ++failures_;
   not_before_ = now + std::max(at_least, random(low, low * 3 / 2));
 }
@@ -80,6 +82,7 @@ bool ReflectorCore::page_done(const json::ListMeta& meta, TimePoint now) {
   if (!continue_.empty()) return false;
   phase_ = Phase::kWatch;
   paged_ = true;
+  cut_ = false;
   heard_at_ = now;
   return true;
 }
@@ -96,11 +99,12 @@ void ReflectorCore::list_failed(ReflectorFailure failure, bool items_taken, Dura
     restart_list(items_taken ? Freshness::kMostRecent : freshness_);
   }
   // Else the same page again: its token still stands for the same snapshot.
-  back_off(pause, now);
+  back_off(failure, pause, now);
 }
 
 void ReflectorCore::watch_opened(TimePoint now) {
   watching_ = true;
+  cut_ = false;
   opened_ = now;
   ends_ = now + timeout_;
   dead_at_ = ends_ + times_.watch_grace;
@@ -149,13 +153,16 @@ void ReflectorCore::watch_ended(TimePoint now) {
   if (healthy) {
     not_before_ = now;
   } else {
-    back_off({}, now);
+    back_off(ReflectorFailure::kFailed, {}, now);
   }
 }
 
 void ReflectorCore::watch_failed(ReflectorFailure failure, Duration pause, TimePoint now) {
   const bool healthy = close_watch(now);
-  const bool in_vain = (failures_ >= kWatchFailures || silent(now)) && failure != ReflectorFailure::kBusy;
+  cut_ = true;
+  // Of a server that is away nothing says that it will not go on where it was.
+  const bool failed = failures_ >= kWatchFailures && failure != ReflectorFailure::kUnreachable;
+  const bool in_vain = (failed || silent(now)) && failure != ReflectorFailure::kBusy;
   if (failure == ReflectorFailure::kExpired || failure == ReflectorFailure::kVersionTooLarge) {
     restart_list(Freshness::kMostRecent);
   } else if (in_vain) {
@@ -165,7 +172,7 @@ void ReflectorCore::watch_failed(ReflectorFailure failure, Duration pause, TimeP
   if (healthy) {
     not_before_ = now + std::max(pause, random({}, kQuickRetry));
   } else {
-    back_off(pause, now);
+    back_off(failure, pause, now);
   }
 }
 

@@ -29,7 +29,8 @@ namespace bascule::kube {
 
 // Why a request, or a stream in its midst, came to nothing.
 enum class ReflectorFailure : std::uint8_t {
-  kFailed,           // no answer, a cut, a refusal, malformed data
+  kFailed,           // a cut, a refusal, malformed data
+  kUnreachable,      // no server: it took no connection, or ended it without an answer
   kExpired,          // 410
   kVersionTooLarge,  // the server is behind the version asked for
   kBusy,             // 429, with the pause the server asks for
@@ -38,6 +39,7 @@ enum class ReflectorFailure : std::uint8_t {
 struct ReflectorTimes {
   Duration backoff_min = std::chrono::milliseconds(800);
   Duration backoff_max = std::chrono::seconds(30);
+  Duration unreachable_max = std::chrono::seconds(5);  // an attempt costs nobody anything, and its return is waited for
   Duration watch_min = std::chrono::minutes(5);  // of the watch's own end; drawn anew each time
   Duration watch_max = std::chrono::minutes(10);
   Duration watch_grace = std::chrono::seconds(30);
@@ -85,13 +87,15 @@ class ReflectorCore final {
   // The last version seen; empty before the first list.
   const std::string& resource_version() const noexcept { return version_; }
   std::uint32_t failures() const noexcept { return failures_; }
+  // A list or watch was cut and none has taken its place yet.
+  bool cut() const noexcept { return cut_; }
 
  private:
   enum class Phase : std::uint8_t { kList, kWatch };
   enum class Freshness : std::uint8_t { kAny, kNotOlder, kMostRecent };
 
   Duration random(Duration low, Duration high);
-  void back_off(Duration at_least, TimePoint now);
+  void back_off(ReflectorFailure failure, Duration at_least, TimePoint now);
   void restart_list(Freshness freshness);
   bool close_watch(TimePoint now);  // true: it worked
   void heard(std::string_view resource_version, TimePoint now);
@@ -113,6 +117,7 @@ class ReflectorCore final {
 
   // Of the current watch.
   bool watching_ = false;
+  bool cut_ = false;
   TimePoint opened_{};
   TimePoint ends_{};  // opened_ + its own timeout
   TimePoint dead_at_ = TimePoint::max();

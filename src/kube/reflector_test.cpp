@@ -163,6 +163,25 @@ TEST_F(ReflectorBook, failures_back_off_to_half_a_minute_and_then_list) {
   EXPECT_EQ(wait(), 45s);
 }
 
+TEST_F(ReflectorBook, a_server_that_is_away_is_tried_each_five_seconds_and_gone_on_with_where_it_was) {
+  to_watch();
+  EXPECT_FALSE(core.cut());
+  const TimePoint gone = now;
+  while (now - gone < 4min) {
+    core.watch_failed(ReflectorFailure::kUnreachable, {}, now);
+    EXPECT_TRUE(core.cut());
+    EXPECT_LE(wait(), 5s);
+    const auto again = after_wait();
+    ASSERT_EQ(again.kind, Kind::kWatch);
+    EXPECT_EQ(again.resource_version, "100");
+  }
+  core.watch_opened(now);
+  EXPECT_FALSE(core.cut());
+  now += 1min;
+  core.watch_ended(now);
+  EXPECT_FALSE(core.cut()) << "it ended as it should";
+}
+
 TEST_F(ReflectorBook, a_watch_closed_at_once_without_a_word_has_failed) {
   to_watch();
   core.watch_ended(now);
