@@ -133,9 +133,18 @@ class ClaimPlanner final {
   // Empty: the pod may have it.
   std::string why_not(const NumberedDevice& device) const {
     if (!device.taint.empty()) return "has the taint " + device.taint;
-    if (taken_.contains(device.id)) return "is held by a pod beside it";
-    const std::string holder = ledger_.holder(device.id, pod_);
-    return holder.empty() ? holder : "is held by " + holder;
+    const std::string held = held_by(device.id);
+    if (!held.empty()) return "is held by " + held;
+    for (const DeviceId& other : device.overlaps) {
+      if (const std::string its = held_by(other); !its.empty()) {
+        return fmt::format("is a part of the same hardware as {}, which is held by {}", other.name, its);
+      }
+    }
+    return {};
+  }
+
+  std::string held_by(const DeviceId& device) const {
+    return taken_.contains(device) ? "a pod beside it" : ledger_.holder(device, pod_);
   }
 
   void add_request(const DeviceDriver& driver, const kube::DeviceRequest& want, std::size_t position,

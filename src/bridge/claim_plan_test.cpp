@@ -247,6 +247,30 @@ TEST_F(Claims, FaultsOfTheRequestItself) {
   EXPECT_THAT(device_faults(own), ElementsAre(HasSubstr("spec.resourceClaims is not supported")));
 }
 
+// Another driver's class, or no class, names slices of the GPUs that Slurm counts.
+TEST_F(Claims, AGpuOfWhichASliceIsInUseIsNotGiven) {
+  json::Array devices = make_gpus(0, 2);
+  devices.push_back(json::Object{{"name", "slice-of-0"}});
+  for (auto& [name, set] : {std::pair(0, "set-0"), {1, "set-1"}, {2, "set-0"}}) {
+    devices[name].as_object()["consumesCounters"] = json::Array{json::Object{{"counterSet", set}}};
+  }
+  add({.name = "g", .devices = devices});
+  give(2, "0-1");
+  EXPECT_TRUE(plan(pod("p", {{"gpu.example.com", 2}})));
+  json::Value theirs = json::Object{
+      {"metadata", json::Object{{"name", "theirs"}, {"namespace", "ns"}}},
+      {"status",
+       json::Object{{"allocation",
+                     json::Object{{"devices",
+                                   json::Object{{"results", json::Array{json::Object{{"driver", "gpu.example.com"},
+                                                                                     {"pool", "n1-pool"},
+                                                                                     {"device", "slice-of-0"}}}}}}}}}}};
+  ledger.on_claim(nullptr, decode_claim(json::dump(theirs), interner));
+  EXPECT_THAT(plan(pod("p", {{"gpu.example.com", 2}})).error(),
+              HasSubstr("gpu-0 is a part of the same hardware as slice-of-0, which is held by claim ns/theirs"));
+  EXPECT_THAT(names_of(*plan(pod("p", {{"gpu.example.com", 1}}))), ElementsAre("gpu-1"));
+}
+
 // No device in two claims: one that is held is passed over, and when none is left the holder is named.
 TEST_F(Claims, HeldDevicesArePassedOver) {
   add_gpus(2);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <ranges>
 #include <set>
+#include <tuple>
 
 #include "bridge/description.hpp"
 #include "bridge/device_selector.hpp"
@@ -75,10 +76,17 @@ class Reader final {
         return false;
       }
       for (const ResourceSlice* slice : pool) {
-        for (const Device& device : slice->devices) devices_[name.first].push_back({&device, name.second});
+        for (const Device& device : slice->devices) add(name.first, name.second, device);
       }
     }
     return true;
+  }
+
+  void add(const std::string& driver, const std::string& pool, const Device& device) {
+    devices_[driver].push_back({&device, pool});
+    for (const std::string& set : device.counter_sets) {
+      sharing_[{driver, pool, set}].insert({driver, pool, device.name});
+    }
   }
 
   void problem(const DeviceDriver& driver, std::string why) {
@@ -109,7 +117,13 @@ class Reader final {
   }
 
   NumberedDevice numbered(const DeviceDriver& driver, const Found& one, std::int64_t number) const {
-    return {{std::string(driver.driver), one.pool, one.device->name}, number, one.device->taint};
+    NumberedDevice out{{std::string(driver.driver), one.pool, one.device->name}, number, one.device->taint};
+    for (const std::string& set : one.device->counter_sets) {
+      for (const DeviceId& other : sharing_.at({out.id.driver, out.id.pool, set})) {
+        if (other != out.id) out.overlaps.push_back(other);
+      }
+    }
+    return out;
   }
 
   void read_gpus(const DeviceDriver& driver, const std::vector<Found>& members) {
@@ -124,6 +138,14 @@ class Reader final {
     const auto twice = std::ranges::adjacent_find(gpus, {}, &NumberedDevice::number);
     if (twice != gpus.end()) {
       return problem(driver, fmt::format("two devices of driver {} have the number {}", driver.driver, twice->number));
+    }
+    std::set<DeviceId> ids;
+    for (const NumberedDevice& gpu : gpus) ids.insert(gpu.id);
+    for (const NumberedDevice& gpu : gpus) {
+      const auto other = std::ranges::find_if(gpu.overlaps, [&ids](const DeviceId& id) { return ids.contains(id); });
+      if (other == gpu.overlaps.end()) continue;
+      return problem(driver, fmt::format("devices {} and {} are parts of the same hardware, which Slurm cannot count",
+                                         gpu.id.name, other->name));
     }
     if (!gpus.empty()) out_.gpus.emplace(driver.device_class, std::move(gpus));
   }
@@ -166,6 +188,8 @@ class Reader final {
   const std::vector<SlicePtr>& slices_;
   const std::map<std::string, ClassPtr, std::less<>>& classes_;
   std::map<std::string, std::vector<Found>, std::less<>> devices_;  // by driver
+  std::map<std::tuple<std::string, std::string, std::string>, std::set<DeviceId>>
+      sharing_;  // driver, pool, counter set
   NodeDevices out_;
 };
 

@@ -20,6 +20,9 @@ struct NumberedDevice {
   DeviceId id;
   std::int64_t number = 0;
   std::string taint = {};  // as Device::taint; it keeps its place among the others
+  // Parts of the same hardware under other names, whole GPUs and slices of them: while one is in use this one is not
+  // given. Source: KEP-4815, "Partitionable Devices".
+  std::vector<DeviceId> overlaps = {};
   friend bool operator==(const NumberedDevice&, const NumberedDevice&) = default;
 };
 

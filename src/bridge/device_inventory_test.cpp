@@ -54,6 +54,16 @@ TEST_F(Inventory, GpusInOrderOfTheirNumbers) {
   EXPECT_EQ(read().gpus.at("gpu.example.com").front().id.pool, "n1-pool");
 }
 
+TEST_F(Inventory, DevicesOfAClassThatArePartsOfTheSameHardwareAreAProblem) {
+  json::Array devices = make_gpus(0, 2);
+  for (json::Value& one : devices) {
+    one.as_object()["consumesCounters"] = json::Array{json::Object{{"counterSet", "board"}}};
+  }
+  add({.name = "a", .devices = devices});
+  EXPECT_EQ(gres_of(read()), "");
+  EXPECT_THAT(read().problems.at("gpu.example.com"), HasSubstr("gpu-0 and gpu-1 are parts of the same hardware"));
+}
+
 TEST_F(Inventory, NvidiaByNameAndOtherNamesPassedOver) {
   json::Array devices;
   for (const char* name : {"gpu-10", "gpu-2", "gpu-0-mig-1g-0", "gpu-x"})

@@ -22,6 +22,9 @@ Device read_device(const json::Value& value, std::string_view driver) {
     // Others, as None, are for people.
     if (effect == "NoSchedule" || effect == "NoExecute") device.taint = json::string_at(taint, {"key"});
   }
+  for (const json::Value& consumed : items(value, {"consumesCounters"})) {
+    device.counter_sets.emplace_back(json::string_at(consumed, {"counterSet"}));
+  }
   const json::Object* attributes = json::object_at(value, {"attributes"});
   if (attributes == nullptr) return device;
   for (const auto& [key, attribute] : *attributes) {

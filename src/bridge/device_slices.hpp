@@ -39,6 +39,7 @@ struct Device {
   std::string name;
   std::map<std::string, DeviceAttribute, std::less<>> attributes;  // "domain/name"; the driver is the default domain
   std::string taint = {};                                          // key of one that keeps pods off; empty: none
+  std::vector<std::string> counter_sets = {};  // of its pool, that it takes a part of; others may take the same part
 };
 
 struct ResourceSlice {
