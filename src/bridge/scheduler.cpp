@@ -148,16 +148,21 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
   if (plan.waits_for_nodes) wait_for_nodes.insert(unit);
   if (plan.submit) tell_of_root(*view.root, view.pods);
   std::exception_ptr failure;
-  std::string why;
+  Waiting of_failure;
   try {
     co_await act(plan, unit, stop);
     memory[unit].failing.reset();
   } catch (const kube::NotDone& error) {
     failure = std::current_exception();
-    why = error.what();
+    of_failure = {"KubernetesFails", "the API server does not do what is next for the pod",
+                  std::string(": ") + error.what()};
+  } catch (const slurm::Error& error) {
+    failure = std::current_exception();
+    of_failure = {"SlurmUnreachable", "Slurm does not do what is next for the pod", std::string(": ") + error.what()};
   }
   if (failure) {
-    co_await tell_failure(unit, std::move(view.pods), std::move(why), stop);
+    of_failure.pods = std::move(view.pods);
+    co_await tell_failure(unit, std::move(of_failure), stop);
     std::rethrow_exception(failure);
   }
   for (const Waiting& waiting : plan.waiting) co_await notes.tell(waiting, stop);
@@ -187,14 +192,11 @@ void Scheduler::Impl::tell_of_root(const Root& root, const std::vector<PodPtr>& 
 }
 
 // What passes in a moment is not worth a word, nor a write to a server in trouble.
-Task<> Scheduler::Impl::tell_failure(const Uid& unit, std::vector<PodPtr> whose, std::string why,
-                                     std::stop_token stop) {
+Task<> Scheduler::Impl::tell_failure(const Uid& unit, Waiting waiting, std::stop_token stop) {
   std::optional<TimePoint>& since = memory[unit].failing;
   if (!since) since = loop.now();
   if (loop.now() - *since < kFailureIsTold) co_return;
-  std::erase_if(whose, [](const PodPtr& pod) { return !wants_node(*pod); });
-  Waiting waiting{"KubernetesFails", "the API server does not do what is next for the pod", ": " + why,
-                  std::move(whose)};
+  std::erase_if(waiting.pods, [](const PodPtr& pod) { return !wants_node(*pod); });
   co_await notes.tell(std::move(waiting), stop);
 }
 

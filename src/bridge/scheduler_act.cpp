@@ -129,10 +129,11 @@ Task<> Scheduler::Impl::update(UnitPlan::Update update, Uid unit, std::stop_toke
   try {
     co_await slurm.update_job(update.job, std::move(update.description), stop);
     co_await mirror.ask(update.job, stop);
-  } catch (const slurm::Unreachable&) {
-    throw;  // tried again with back-off; an update may be repeated
-  } catch (const slurm::Error& error) {
-    // The job stays as it was; another change of the request is tried again.
+  } catch (const slurm::NotFound&) {
+    co_return mirror.poke();
+  } catch (const slurm::Refused& error) {
+    // The job stays as it was; another change of the request is tried again. What else fails is, with back-off: an
+    // update may be repeated.
     asked.refused = update.fingerprint;
     asked.why = error.what();
   }
@@ -154,10 +155,18 @@ Task<> Scheduler::Impl::cancel_job(UnitPlan::Cancel cancel, Uid unit, std::stop_
     const std::optional<slurm::Job> asked = co_await mirror.ask(cancel.job, stop);
     if (!asked || !index->has_job(unit, *asked)) co_return mirror.poke();
   }
+  if (co_await holds_pod(cancel.job, unit, stop)) co_return;
   log::info("job cancelled", {{"job", cancel.job}, {"unit", unit.str()}, {"why", cancel.why}});
+  std::string refused;
   try {
     co_await slurm.cancel_job(cancel.job, stop);
   } catch (const slurm::NotFound&) {
+  } catch (const slurm::Refused& error) {
+    refused = error.what();
+  }
+  if (!refused.empty()) {  // that holds up nothing else of the unit
+    log::limited(log::Level::kWarning, 10s, "job not cancelled", {{"job", cancel.job}, {"why", refused}});
+    co_return controller->add_after(unit.str(), 30s);
   }
   for (const PodPtr& pod : index->pods(unit)) {
     events.record(reference_to(*pod), kube::EventType::kWarning, "SlurmJobCancelled", "Cancelling",
@@ -165,6 +174,39 @@ Task<> Scheduler::Impl::cancel_job(UnitPlan::Cancel cancel, Uid unit, std::stop_
   }
   co_await mirror.ask(cancel.job, stop);
   mirror.poke();
+}
+
+// A pod that seems to wait may have been bound: the answer was lost and the watch is late. Its job is all that keeps
+// its node, so the API server itself is asked first.
+Task<bool> Scheduler::Impl::holds_pod(JobId job, Uid unit, std::stop_token stop) {
+  std::vector<PodPtr> marked = index->pods(unit);
+  std::erase_if(marked, [&](const PodPtr& pod) {
+    const auto written = memory[unit].marked.find(pod->meta.uid);
+    const bool its = label_of(*pod) == job || (written != memory[unit].marked.end() && written->second == job);
+    return !its || !wants_node(*pod);
+  });
+  bool holds = false;
+  co_await each_at_once(loop, marked, [this, &unit, &holds, &stop](const PodPtr& pod) {
+    return look_for_binding(pod, unit, holds, stop);
+  });
+  co_return holds;
+}
+
+Task<> Scheduler::Impl::look_for_binding(PodPtr pod, Uid unit, bool& holds, std::stop_token stop) {
+  json::Value now;
+  try {
+    now = co_await kube.get(kube::resources::kPods, pod->meta.key, {}, stop);
+  } catch (const kube::NotFound&) {
+    co_return;
+  }
+  const std::string_view node = json::string_at(now, {"spec", "nodeName"});
+  const std::string_view phase = json::string_at(now, {"status", "phase"});
+  const bool over = phase == "Succeeded" || phase == "Failed";
+  if (json::string_at(now, {"metadata", "uid"}) != pod->meta.uid.str() || node.empty() || over) co_return;
+  holds = true;
+  memory[unit].binding.insert_or_assign(pod->meta.uid, NodeName(node));
+  log::warning("job kept: its pod is bound, which the watch has not told yet",
+               {{"pod", pod->meta.key}, {"node", node}});
 }
 
 Task<> Scheduler::Impl::mark_pod(UnitPlan::Mark mark, Uid unit, std::stop_token stop) {

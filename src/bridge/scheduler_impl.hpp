@@ -84,7 +84,7 @@ struct Scheduler::Impl {
   slurm::Knowledge labelled(const UnitView& view) const;
   Task<runtime::Result> reconcile(Uid unit, std::stop_token stop);
   void tell_of_root(const Root& root, const std::vector<PodPtr>& about);
-  Task<> tell_failure(const Uid& unit, std::vector<PodPtr> whose, std::string why, std::stop_token stop);
+  Task<> tell_failure(const Uid& unit, Waiting waiting, std::stop_token stop);
 
   // What the plan says (scheduler_act.cpp).
   bool may_act() const { return !options.may_act || options.may_act(); }
@@ -93,6 +93,8 @@ struct Scheduler::Impl {
   void submit_failed(const Uid& unit, const std::string& why, bool doubtful);
   Task<> update(UnitPlan::Update update, Uid unit, std::stop_token stop);
   Task<> cancel_job(UnitPlan::Cancel cancel, Uid unit, std::stop_token stop);
+  Task<bool> holds_pod(JobId job, Uid unit, std::stop_token stop);
+  Task<> look_for_binding(PodPtr pod, Uid unit, bool& holds, std::stop_token stop);
   Task<> mark_pod(UnitPlan::Mark mark, Uid unit, std::stop_token stop);
   Task<> confirm(JobId job, Uid unit, std::stop_token stop);
   Task<> read_layout(JobId job, Uid unit, std::stop_token stop);

@@ -189,6 +189,73 @@ TEST(Stall, ASchedulerWhoseWatchIsCutSubmitsNothingForAPodThatHasRun) {
   EXPECT_EQ(w.slurm.model().submitted(), 1u);
 }
 
+// The answer to the binding is lost, the watch of pods is silent, and the node gets a taint: the pod seems to wait for
+// a node that does not fit. It runs.
+TEST(Stall, TheJobOfAPodThatIsBoundUnseenIsNotGivenBack) {
+  World w(32, 1, 1h);
+  bool cut = false;
+  std::string agent;
+  w.api.on_call([&agent](const testing::ApiCall&, std::string_view whose) { agent = whose; });
+  w.api.set_faults([&](const testing::ApiCall& call) -> testing::ApiFault {
+    using Kind = testing::ApiFault::Kind;
+    if (call.is("create", "pods/binding") && !std::exchange(cut, true)) {
+      w.api.end_watches();
+      return {.kind = Kind::kStatusAfter, .code = 500, .before = 50ms};
+    }
+    if (!cut || agent != kSchedulerAgent) return {};
+    if (call.is("create", "pods/binding")) return {.kind = Kind::kStatus, .code = 500};
+    return call.is("watch", "pods") ? testing::ApiFault{.kind = Kind::kSilent} : testing::ApiFault{};
+  });
+  w.scheduler.start();
+  w.pod_sync.start();
+  add_pod(w, "p");
+  ASSERT_TRUE(w.loop.run_until([&] { return cut; }, 30s));
+  const json::Object taint{{"key", "team"}, {"effect", "NoSchedule"}};
+  w.api.patch(r::kNodes, {"", "n1"}, json::Object{{"spec", json::Object{{"taints", json::Array{taint}}}}});
+  w.loop.advance(2min);
+  EXPECT_EQ(w.pods_on_nodes().size(), 1u) << reason_of(w, "p");
+  EXPECT_EQ(w.live_jobs(), 1u);
+  EXPECT_EQ(w.slurm.model().submitted(), 1u);
+}
+
+// What a proxy says, or slurmrestd for want of a good token, is no word about the change.
+TEST(Stall, AnUpdateThatFailedOnceIsSentAgain) {
+  World w(33, 2, 1h);
+  int left = 1;
+  w.slurm.set_faults([&left](const net::ServerRequest& request) -> testing::FakeSlurmFault {
+    if (request.method != "POST" || request.target.ends_with("/submit") || left-- <= 0) return {};
+    return {.kind = testing::FakeSlurmFault::Kind::kHtml404};
+  });
+  w.scheduler.start();
+  w.pod_sync.start();
+  w.hold_nodes(2);
+  add_pod(w, "p");
+  w.loop.advance(10s);
+  const json::Object taint{{"key", "team"}, {"effect", "NoSchedule"}};
+  w.api.patch(r::kNodes, {"", "n2"}, json::Object{{"spec", json::Object{{"taints", json::Array{taint}}}}});
+  w.loop.advance(1min);
+  EXPECT_LE(left, 0);
+  EXPECT_EQ(w.slurm.model().job(JobId{2})->view.excluded_nodes, "n2");
+}
+
+TEST(Stall, APodWhoseRunningJobCannotBeConfirmedSaysThatSlurmFails) {
+  World w(34, 1, 1h);
+  bool fails = false;
+  w.slurm.set_faults([&fails](const net::ServerRequest&) -> testing::FakeSlurmFault {
+    if (!fails) return {};
+    return {.kind = testing::FakeSlurmFault::Kind::kControllerHung};
+  });
+  w.api.set_faults([&](const testing::ApiCall& call) -> testing::ApiFault {
+    if (!call.is("create", "pods/binding") || std::exchange(fails, true)) return {};
+    return {.kind = testing::ApiFault::Kind::kStatus, .code = 500, .before = 5s};
+  });
+  w.scheduler.start();
+  w.pod_sync.start();
+  add_pod(w, "p");
+  w.loop.advance(2min);
+  EXPECT_THAT(reason_of(w, "p"), ::testing::HasSubstr("SlurmUnreachable"));
+}
+
 // Of a gang that runs already only that member waits, and keeps its place.
 TEST(Stall, AMemberThatIsNotBoundHoldsUpNoOther) {
   World w(25, 3, 1h);
