@@ -19,8 +19,12 @@ class NodeTable final : public NodeView {
  public:
   using SlurmNodePtr = std::shared_ptr<const slurm::Node>;
 
-  // The uid of ours: external nodes in Slurm that bear the mark of another are that one's.
-  void set_cluster(std::string uid) { cluster_ = std::move(uid); }
+  // Before it hears of anything: external nodes in Slurm that bear the mark of another cluster are that one's, and pods
+  // of other schedulers have no job of ours, whatever their labels say.
+  void set_self(const Identity& self) {
+    cluster_ = self.cluster;
+    usage_.set_bridge(self.bridge);
+  }
   void on_node(const NodePtr& before, const NodePtr& after);
   void on_slurm_node(const SlurmNodePtr& before, const SlurmNodePtr& after);
   void on_pod(const PodPtr& before, const PodPtr& after) { usage_.on_pod(before, after); }

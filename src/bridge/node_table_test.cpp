@@ -127,7 +127,7 @@ TEST_F(NodeTableTest, ANameThatTwoNodesHaveIsNobodys) {
 
 // Two clusters with nodes of the same name share one Slurm.
 TEST_F(NodeTableTest, AnExternalNodeOfAnotherClusterIsNotOurs) {
-  table.set_cluster("c1");
+  table.set_self({"bridge", "c1"});
   add("n1");
   add("n2");
   const auto marked = [](const std::string& name, const std::string& cluster, bool external = true) {
@@ -275,23 +275,69 @@ TEST_F(NodeTableTest, NeighboursArePodsThatHaveNotEnded) {
   EXPECT_TRUE(table.neighbours("n1").empty());
 }
 
+// Anybody may write the label on a pod of another scheduler; Slurm has nothing to say of it.
+TEST_F(NodeTableTest, APodOfAnotherSchedulerIsNoNeighbourWhateverItsLabels) {
+  table.set_self({"bridge", "c1"});
+  add("n1");
+  auto one = std::make_shared<kube::Pod>();
+  one->meta.uid = Uid("one");
+  one->meta.labels = {{interner(names::kSlurmJobId), interner("999999")}};
+  one->scheduler_name = interner("default-scheduler");
+  one->node_name = interner("n1");
+  table.on_pod(nullptr, one);
+  EXPECT_TRUE(table.neighbours("n1").empty());
+  table.on_pod(nullptr, [&] {
+    auto ours = std::make_shared<kube::Pod>(*one);
+    ours->meta.uid = Uid("ours");
+    ours->scheduler_name = interner("bridge");
+    return ours;
+  }());
+  ASSERT_EQ(table.neighbours("n1").size(), 1u);
+  EXPECT_EQ(table.neighbours("n1")[0].pod->meta.uid, Uid("ours"));
+  const NodePtr n1 = table.by_slurm_name("n1");
+  EXPECT_EQ(table.refusal(*pod(), *n1, {}), "has no room: pods (limit 2)") << "both use the node";
+}
+
 // W21: two pods with one host port do not share a node, whoever placed the first.
 TEST_F(NodeTableTest, HostPortsAreTakenOnce) {
   add("n1");
   const NodePtr n1 = table.by_slurm_name("n1");
   auto first = std::make_shared<kube::Pod>();
   first->meta.uid = Uid("first");
-  first->host_ports = {8080, 9090};
+  first->host_ports = {{8080}, {9090}};
   first->node_name = interner("n1");
   table.on_pod(nullptr, first);
   kube::Pod other;
-  other.host_ports = {9090};
+  other.host_ports = {{9090}};
   EXPECT_EQ(table.refusal(other, *n1, {}), "has no room: host port 9090");
-  other.host_ports = {9091};
+  other.host_ports = {{9091}};
   EXPECT_EQ(table.refusal(other, *n1, {}), "");
   table.on_pod(first, nullptr);
-  other.host_ports = {9090};
+  other.host_ports = {{9090}};
   EXPECT_EQ(table.refusal(other, *n1, {}), "");
+}
+
+// As kube-scheduler and the kubelet have it: one number is several ports, and one of no address is of all.
+TEST_F(NodeTableTest, HostPortsDifferByProtocolAndAddress) {
+  using kube::Protocol;
+  add("n1");
+  const NodePtr n1 = table.by_slurm_name("n1");
+  auto first = std::make_shared<kube::Pod>();
+  first->meta.uid = Uid("first");
+  first->host_ports = {{8125}, {53, Protocol::kUdp, interner("10.0.0.1")}};
+  first->node_name = interner("n1");
+  table.on_pod(nullptr, first);
+  const auto refusal = [&](kube::HostPort port) {
+    kube::Pod other;
+    other.host_ports = {std::move(port)};
+    return table.refusal(other, *n1, {});
+  };
+  EXPECT_EQ(refusal({8125, Protocol::kUdp}), "");
+  EXPECT_EQ(refusal({8125, Protocol::kTcp, interner("10.0.0.1")}), "has no room: host port 8125");
+  EXPECT_EQ(refusal({53, Protocol::kUdp, interner("10.0.0.2")}), "");
+  EXPECT_EQ(refusal({53, Protocol::kUdp, interner("10.0.0.1")}), "has no room: host port 53/UDP");
+  EXPECT_EQ(refusal({53, Protocol::kUdp}), "has no room: host port 53/UDP");
+  EXPECT_EQ(refusal({53}), "");
 }
 
 // Autoscaled nodes come and go for months under ever new names.

@@ -20,6 +20,7 @@ void NodeUsage::on_pod(const PodPtr& before, const PodPtr& after) {
   if (!uses_node(after)) return;
   const std::string node(after->node_name.view());
   add(node, *after, +1);
+  if (!(after->scheduler_name == bridge_)) return;  // anybody may write our label on a pod
   if (const JobId job = label_of(*after)) take(node, {after, job, restarts_of(*after)});
 }
 
@@ -56,11 +57,24 @@ void NodeUsage::count(Sum& sum, const kube::Pod& pod, int sign) {
     Quantity& amount = sum.amounts[std::string(name.view())];
     amount = sign > 0 ? amount + quantity : amount - quantity;
   }
-  for (const std::uint16_t port : pod.host_ports) sum.host_ports[port] += sign;
+  for (const kube::HostPort& port : pod.host_ports) {
+    if ((sum.host_ports[port] += sign) == 0) sum.host_ports.erase(port);
+  }
   for (const auto& name : pod.claims) {
     const NamespacedName key{pod.meta.key.ns, std::string(name.view())};
     if ((sum.claims[key] += sign) == 0) sum.claims.erase(key);
   }
+}
+
+// One without an address is every address's.
+bool NodeUsage::is_taken(const Sum& sum, const kube::HostPort& port) {
+  const auto first = sum.host_ports.lower_bound({port.number, port.protocol, {}});
+  for (auto one = first; one != sum.host_ports.end(); ++one) {
+    const auto& [taken, pods] = *one;
+    if (taken.number != port.number || taken.protocol != port.protocol) return false;
+    if (taken.ip.empty() || port.ip.empty() || taken.ip == port.ip) return true;
+  }
+  return false;
 }
 
 void NodeUsage::add(const std::string& node, const kube::Pod& pod, int sign) {
@@ -92,9 +106,8 @@ std::string NodeUsage::shortage(const kube::Pod& pod, const kube::Node& node, co
     const Quantity total = used == sum.amounts.end() ? quantity : used->second + quantity;
     if (total > kube::amount(node.allocatable, name.view())) return std::string(name.view());
   }
-  for (const std::uint16_t port : pod.host_ports) {
-    const auto used = sum.host_ports.find(port);
-    if (used != sum.host_ports.end() && used->second > 0) return "host port " + std::to_string(port);
+  for (const kube::HostPort& port : pod.host_ports) {
+    if (is_taken(sum, port)) return "host port " + print(port);
   }
   return {};
 }

@@ -15,6 +15,8 @@ namespace bascule::bridge {
 
 class NodeUsage final {
  public:
+  // The scheduler's name: its pods are ours.
+  void set_bridge(std::string name) { bridge_ = std::move(name); }
   // A change of one pod as an informer tells it; either side may be null.
   void on_pod(const PodPtr& before, const PodPtr& after);
   // Bound by us; counted until the informer shows the pod bound or gone, or forget() says that binding failed.
@@ -35,7 +37,7 @@ class NodeUsage final {
  private:
   struct Sum {
     std::unordered_map<std::string, Quantity> amounts;
-    std::unordered_map<std::uint16_t, int> host_ports;
+    std::map<kube::HostPort, int> host_ports;
     std::map<NamespacedName, int> claims;
     std::int64_t pods = 0;
   };
@@ -43,6 +45,8 @@ class NodeUsage final {
   void add(const std::string& node, const kube::Pod& pod, int sign);
   void take(const std::string& node, Ours pod) { ours_[node].insert_or_assign(pod.pod->meta.uid, std::move(pod)); }
   void leave(const std::string& node, const Uid& pod);
+  static bool is_taken(const Sum& sum, const kube::HostPort& port);
+  std::string bridge_;
   std::unordered_map<std::string, Sum> nodes_;
   std::unordered_map<std::string, std::map<Uid, Ours>> ours_;
   std::unordered_map<Uid, std::pair<PodPtr, std::string>> assumed_;

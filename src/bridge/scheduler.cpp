@@ -232,7 +232,7 @@ Task<> Scheduler::run(std::stop_token stop) {
   const std::string uid = co_await cluster_uid(self.kube, stop);
   if (uid.empty()) co_return;
   self.self = {self.options.config.scheduler_name, uid};
-  self.table.set_cluster(uid);
+  self.table.set_self(self.self);
   self.connect();
   const auto waiting = watch_waiting(self.metrics, self.pods, self.self.bridge);
   const auto slurm = watch_slurm(self.metrics, self.mirror);

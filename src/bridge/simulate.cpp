@@ -69,7 +69,7 @@ class Simulator final {
     if (!slurm_.synced) slurm_.why = "the file has no slurm.jobs" + std::string(kUnknown);
     know_volumes();
     know_devices();
-    nodes_.set_cluster(state.self.cluster);
+    nodes_.set_self(state.self);
     for (const NodePtr& node : state.nodes) nodes_.on_node(nullptr, node);
     if (state.slurm_nodes) {
       for (const slurm::Node& node : *state.slurm_nodes) {

@@ -38,7 +38,28 @@ void decode_limits(Value value, json::Interner& interner, ResourceList& requests
   });
 }
 
-void decode_container(Value value, json::Interner& interner, ContainerNeeds& needs, std::vector<std::uint16_t>& ports,
+Protocol protocol_of(std::string_view text) noexcept {
+  if (text == "UDP") return Protocol::kUdp;
+  return text == "SCTP" ? Protocol::kSctp : Protocol::kTcp;
+}
+
+// Of "" and "0.0.0.0", every address, the first is kept.
+void decode_port(Value value, json::Interner& interner, std::vector<HostPort>& ports) {
+  HostPort out;
+  value.fields([&](std::string_view key, Value field) {
+    if (key == "hostPort") {
+      const std::int64_t number = integer_or(field, 0);
+      if (number > 0 && number < 65536) out.number = static_cast<std::uint16_t>(number);
+    } else if (key == "protocol") {
+      out.protocol = protocol_of(field.string().value_or(std::string_view()));
+    } else if (key == "hostIP" && field.string() != "0.0.0.0") {
+      out.ip = interned(field, interner);
+    }
+  });
+  if (out.number != 0) ports.push_back(std::move(out));
+}
+
+void decode_container(Value value, json::Interner& interner, ContainerNeeds& needs, std::vector<HostPort>& ports,
                       InternedString& name_of) {
   value.fields([&](std::string_view key, Value field) {
     if (key == "name") {
@@ -48,13 +69,7 @@ void decode_container(Value value, json::Interner& interner, ContainerNeeds& nee
     } else if (key == "restartPolicy") {
       needs.sidecar = field.string() == "Always";
     } else if (key == "ports") {
-      field.items([&](Value item) {
-        item.fields([&](std::string_view name, Value port) {
-          if (name != "hostPort") return;
-          const std::int64_t number = integer_or(port, 0);
-          if (number > 0 && number < 65536) ports.push_back(static_cast<std::uint16_t>(number));
-        });
-      });
+      field.items([&](Value item) { decode_port(item, interner, ports); });
     }
   });
 }

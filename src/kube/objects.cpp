@@ -28,6 +28,13 @@ bool ObjectMeta::has_finalizer(std::string_view name) const noexcept {
   return std::ranges::any_of(finalizers, [name](const InternedString& f) { return f.view() == name; });
 }
 
+std::string print(const HostPort& port) {
+  std::string text = std::to_string(port.number);
+  if (port.protocol == Protocol::kUdp) text += "/UDP";
+  if (port.protocol == Protocol::kSctp) text += "/SCTP";
+  return text;
+}
+
 bool tolerates(const Toleration& toleration, const Taint& taint) noexcept {
   if (!toleration.effect.empty() && toleration.effect.view() != taint.effect.view()) return false;
   // Without a key only Exists means something: everything.

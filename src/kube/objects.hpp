@@ -84,6 +84,18 @@ struct DeviceRequest {
   bool init = false;       // of an init container that ends before the pod's others start
 };
 
+// A port of the node that a container has for itself. Source: "Pod" API reference, ContainerPort.
+enum class Protocol : std::uint8_t { kTcp, kUdp, kSctp };
+struct HostPort {
+  std::uint16_t number = 0;
+  Protocol protocol = Protocol::kTcp;
+  InternedString ip = {};  // empty: of all addresses of the node
+  friend bool operator==(const HostPort&, const HostPort&) = default;
+  friend auto operator<=>(const HostPort&, const HostPort&) = default;
+};
+// "8125/UDP"; of TCP the number alone.
+std::string print(const HostPort& port);
+
 enum class PodPhase : std::uint8_t { kUnknown, kPending, kRunning, kSucceeded, kFailed };
 
 struct Condition {
@@ -110,7 +122,7 @@ struct Pod {
       required_node_affinity;  // JSON text of nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution, or empty
   std::vector<InternedString> scheduling_gates;
   std::vector<InternedString> claims;  // names of PersistentVolumeClaims
-  std::vector<std::uint16_t> host_ports;
+  std::vector<HostPort> host_ports;
   InternedString scheduling_group;  // spec.schedulingGroup.podGroupName
   bool has_resource_claims = false;
   std::vector<DeviceRequest> device_requests;

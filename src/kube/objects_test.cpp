@@ -58,7 +58,8 @@ TEST_F(Objects, what_a_pod_may_have_besides) {
         "schedulingGates":[{"name":"wait"}],"resourceClaims":[{"name":"gpu"}],
         "schedulingGroup":{"podGroupName":"g"},"activeDeadlineSeconds":60,
         "initContainers":[{"ports":[{"hostPort":1}]},{"ports":[{"hostPort":2}],"restartPolicy":"Always"}],
-        "containers":[{"ports":[{"containerPort":5,"hostPort":3},{"containerPort":6}]}],
+        "containers":[{"ports":[{"containerPort":5,"hostPort":3,"protocol":"UDP","hostIP":"10.0.0.1"},
+          {"containerPort":6},{"hostPort":4,"protocol":"TCP","hostIP":"0.0.0.0"}]}],
         "terminationGracePeriodSeconds":50},
        "status":{"phase":"Pending","reason":"Evicted","nominatedNodeName":"n1",
         "conditions":[{"status":"False","message":"no room","reason":"Unschedulable","type":"PodScheduled"},
@@ -75,7 +76,8 @@ TEST_F(Objects, what_a_pod_may_have_besides) {
   EXPECT_TRUE(pod->has_resource_claims);
   EXPECT_EQ(pod->scheduling_group, "g");
   EXPECT_EQ(pod->active_deadline_seconds, 60);
-  EXPECT_EQ(pod->host_ports, (std::vector<std::uint16_t>{2, 3}));
+  EXPECT_EQ(pod->host_ports,
+            (std::vector<HostPort>{{2}, {3, Protocol::kUdp, interner("10.0.0.1")}, {4, Protocol::kTcp, {}}}));
   EXPECT_EQ(pod->grace_seconds, 5);
   EXPECT_TRUE(pod->deleting());
   EXPECT_EQ(pod->scheduled.reason, "Unschedulable");
