@@ -35,7 +35,7 @@ std::optional<std::int64_t> integer(std::string_view text) {
   return n;
 }
 
-// `value` is nullopt when the node lacks the label.
+// `value` is nullopt when the label is not there.
 bool holds(const AffinityExpression& e, std::optional<std::string_view> value) {
   const auto listed = [&] { return std::ranges::find(e.values, *value) != e.values.end(); };
   if (e.op == "In") return value && listed();
@@ -50,8 +50,8 @@ bool holds(const AffinityExpression& e, std::optional<std::string_view> value) {
   return false;  // an operator we do not know restricts: never place a pod on a guess
 }
 
-std::optional<std::string_view> label(const kube::Node& node, std::string_view key) {
-  const kube::InternedString* value = kube::find(node.meta.labels, key);
+std::optional<std::string_view> label(const kube::StringMap& labels, std::string_view key) {
+  const kube::InternedString* value = kube::find(labels, key);
   if (value == nullptr) return std::nullopt;
   return value->view();
 }
@@ -60,10 +60,20 @@ std::optional<std::string_view> label(const kube::Node& node, std::string_view k
 
 bool holds(const AffinityTerm& term, const kube::Node& node) {
   if (term.labels.empty() && term.fields.empty()) return false;
-  return std::ranges::all_of(term.labels, [&](const auto& e) { return holds(e, label(node, e.key)); }) &&
+  return std::ranges::all_of(term.labels, [&](const auto& e) { return holds(e, label(node.meta.labels, e.key)); }) &&
          std::ranges::all_of(term.fields, [&](const auto& e) {
            return e.key == "metadata.name" && holds(e, std::string_view(node.meta.key.name));
          });
+}
+
+bool selects(const json::Value& label_selector, const kube::StringMap& labels) {
+  if (const json::Object* equal = json::object_at(label_selector, {"matchLabels"})) {
+    for (const auto& [key, value] : *equal) {
+      if (!value.is_string() || label(labels, key) != json::view(value.as_string())) return false;
+    }
+  }
+  return std::ranges::all_of(expressions(label_selector, "matchExpressions"),
+                             [&](const auto& e) { return holds(e, label(labels, e.key)); });
 }
 
 namespace {
@@ -126,7 +136,7 @@ std::string class_of(const kube::Pod& pod) {
 
 std::string misfit(const PodConstraints& constraints, const kube::Node& node, When when) {
   for (const auto& [key, value] : constraints.node_selector) {
-    const auto have = label(node, key.view());
+    const auto have = label(node.meta.labels, key.view());
     if (!have || *have != value.view()) return "does not match the pod's node selector";
   }
   if (constraints.has_affinity &&

@@ -39,6 +39,8 @@ struct PodConstraints {
 // The terms of a node selector ({"nodeSelectorTerms": [...]}).
 std::vector<AffinityTerm> affinity_terms(const json::Value& selector);
 bool holds(const AffinityTerm& term, const kube::Node& node);
+// By a label selector ({"matchLabels": {}, "matchExpressions": []}); one that says nothing selects all.
+bool selects(const json::Value& label_selector, const kube::StringMap& labels);
 // Throws json errors when the affinity text is not what the API promises.
 PodConstraints constraints_of(const kube::Pod& pod);
 // Whether the taint of the pod's own bridge would evict it: the webhook has not seen it.

@@ -219,6 +219,7 @@ const kube::DynamicObject* Volumes::claim(const std::string& ns, std::string_vie
 std::vector<ObjectPtr> Volumes::free_volumes(const kube::DynamicObject& claim) const {
   std::vector<ObjectPtr> out;
   const Quantity size = storage(claim.value, {"spec", "resources", "requests", "storage"});
+  const json::Value* selector = json::find(claim.value, {"spec", "selector"});
   for (const auto& [name, volume] : volumes_) {
     const std::string_view owner = json::string_at(volume->value, {"spec", "claimRef", "uid"});
     const bool is_its = json::string_at(volume->value, {"spec", "claimRef", "name"}) == claim.meta.key.name &&
@@ -227,7 +228,7 @@ std::vector<ObjectPtr> Volumes::free_volumes(const kube::DynamicObject& claim) c
     const bool is_free = json::find(volume->value, {"spec", "claimRef"}) == nullptr &&
                          json::string_at(volume->value, {"status", "phase"}, "Available") == "Available";
     if ((!is_free && !is_its) || volume->meta.deleted || class_of(*volume) != class_of(claim)) continue;
-    if (json::find(claim.value, {"spec", "selector"}) != nullptr && !is_its) continue;  // Kubernetes' own to match
+    if (selector != nullptr && !is_its && !selects(*selector, volume->meta.labels)) continue;
     if (!has_modes(*volume, claim) || storage(volume->value, {"spec", "capacity", "storage"}) < size) continue;
     out.push_back(volume);
   }
@@ -255,6 +256,9 @@ Volumes::Needs Volumes::needs_of(const kube::Pod& pod) const {
       std::ranges::move(places_of(*volume->second), std::back_inserter(needs.alternatives));
       continue;
     }
+    if (const std::string_view named = volume_of(*one); !named.empty()) {
+      return {called + " has no volume yet: it names " + std::string(named), {}};
+    }
     const auto its_class = classes_.find(class_of(*one));
     if (its_class == classes_.end() || !waits_for_consumer(*its_class->second)) {
       return {called + " has no volume yet", {}};
@@ -267,7 +271,12 @@ Volumes::Needs Volumes::needs_of(const kube::Pod& pod) const {
       if (!places.empty()) std::ranges::move(joined(places), std::back_inserter(terms));
     }
     if (json::string_at(its_class->second->value, {"provisioner"}) == kNoProvisioner) {
-      if (!anywhere && terms.empty()) return {called + " finds no free volume of its class that is large enough", {}};
+      const bool has_selector = json::find(one->value, {"spec", "selector"}) != nullptr;
+      if (!anywhere && terms.empty()) {
+        return {called + " finds no free volume of its class that is large enough" +
+                    (has_selector ? " and matches its selector" : ""),
+                {}};
+      }
     } else {
       std::vector<AffinityTerm> allowed = topologies_of(*its_class->second);
       anywhere = anywhere || allowed.empty();
@@ -292,6 +301,7 @@ Volumes::Binding Volumes::binding_of(const kube::Pod& pod, const kube::Node& nod
     const kube::DynamicObject& one = *found->second;
     if (is_bound(one)) continue;
     out.waits = true;
+    if (!volume_of(one).empty()) continue;  // Kubernetes' own to bind, to the volume that it names
     const auto has = [&](const ObjectPtr& volume) {
       return may_be_on(*volume, node) && !taken.contains(volume->meta.key.name);
     };

@@ -146,6 +146,62 @@ TEST_F(VolumesTest, LocalVolumesAreTakenWhereTheyAreTheSmallestFirst) {
   EXPECT_TRUE(given.waits && given.takes.empty()) << "given to the claim already";
 }
 
+// Kubernetes binds such a claim by itself, to that volume and no other.
+TEST_F(VolumesTest, AClaimThatNamesAVolumeTakesNoOther) {
+  storage_class("kubernetes.io/no-provisioner");
+  volume("other", "b");
+  const auto names = [this](const std::string& volume) {
+    volumes.on_claim(nullptr, object(R"({"metadata":{"namespace":"ns","name":"c","uid":"uc"},"spec":{"volumeName":")" +
+                                     volume + R"(","storageClassName":"fast","accessModes":["ReadWriteOnce"]}})"));
+  };
+  names("mine");
+  EXPECT_EQ(volumes.needs_of(pod).problem, "PersistentVolumeClaim c has no volume yet: it names mine");
+  Volumes::Binding binding = volumes.binding_of(pod, *b);
+  EXPECT_TRUE(binding.waits && binding.takes.empty() && binding.problem.empty());
+  storage_class("csi.example.com");
+  EXPECT_NE(volumes.needs_of(pod).problem, "");
+  binding = volumes.binding_of(pod, *b);
+  EXPECT_TRUE(binding.waits && binding.provisions.empty() && binding.takes.empty());
+  names("");
+  EXPECT_EQ(volumes.needs_of(pod).problem, "");
+}
+
+TEST_F(VolumesTest, AClaimWithASelectorTakesAVolumeThatMatches) {
+  storage_class("kubernetes.io/no-provisioner");
+  const auto labelled = [this](const std::string& name, const std::string& on, const std::string& labels,
+                               const std::string& more = {}) {
+    volumes.on_volume(nullptr, object(R"({"metadata":{"name":")" + name + R"(","labels":{)" + labels +
+                                      R"(}},"spec":{"storageClassName":"fast","accessModes":["ReadWriteOnce"],)" +
+                                      more + R"("nodeAffinity":{"required":{"nodeSelectorTerms":[)" +
+                                      R"({"matchExpressions":[{"key":"kubernetes.io/hostname","operator":"In",)" +
+                                      R"("values":[")" + on + R"("]}]}]}}}})"));
+  };
+  const auto selects = [this](const std::string& selector) {
+    volumes.on_claim(nullptr, object(R"({"metadata":{"namespace":"ns","name":"c","uid":"uc"},"spec":{"selector":)" +
+                                     selector + R"(,"storageClassName":"fast","accessModes":["ReadWriteOnce"]}})"));
+  };
+  labelled("on-a", "a", R"("disk":"nvme","tier":"1")");
+  labelled("on-b", "b", R"("disk":"sata")");
+  const auto places = [&] { return std::pair(may(*a), may(*b)); };
+  selects(R"({"matchLabels":{"disk":"nvme"}})");
+  EXPECT_EQ(places(), std::pair(true, false));
+  ASSERT_EQ(volumes.binding_of(pod, *a).takes.size(), 1u);
+  EXPECT_NE(volumes.binding_of(pod, *b).problem, "");
+  selects(R"({"matchExpressions":[{"key":"disk","operator":"In","values":["sata","nvme"]},)"
+          R"({"key":"tier","operator":"DoesNotExist"}]})");
+  EXPECT_EQ(places(), std::pair(false, true));
+  selects(R"({"matchExpressions":[{"key":"disk","operator":"NotIn","values":["sata"]},{"key":"disk",)"
+          R"("operator":"Exists"}]})");
+  EXPECT_EQ(places(), std::pair(true, false));
+  selects("{}");
+  EXPECT_EQ(places(), std::pair(true, true));
+  selects(R"({"matchLabels":{"disk":"tape"}})");
+  EXPECT_EQ(volumes.needs_of(pod).problem,
+            "PersistentVolumeClaim c finds no free volume of its class that is large enough and matches its selector");
+  labelled("given", "b", "", R"("claimRef":{"namespace":"ns","name":"c","uid":"uc"},)");
+  EXPECT_EQ(places(), std::pair(false, true)) << "given to the claim, whatever its labels";
+}
+
 // The table excludes what the volumes do not allow, and follows them.
 TEST_F(VolumesTest, CandidatesFollowTheVolumes) {
   NodeTable table;
