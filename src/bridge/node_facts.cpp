@@ -32,6 +32,14 @@ std::optional<std::string_view> after_mark(std::string_view text) {
   return text;
 }
 
+// The cluster that a reason names; empty: none.
+std::string_view cluster_in(std::string_view text) {
+  const std::size_t at = text.find(kOfCluster);
+  if (at == std::string_view::npos) return {};
+  text.remove_prefix(at + kOfCluster.size());
+  return text.substr(0, text.find(')'));
+}
+
 // Letters, digits and a few marks: what goes into a slurm.conf line unquoted. Anything else could add keys of its own.
 bool is_plain(std::string_view text, std::string_view marks) {
   return !text.empty() && text.size() <= 253 && std::ranges::all_of(text, [marks](char c) {
@@ -185,11 +193,18 @@ std::string reason_of_cluster(std::string reason, std::string_view cluster) {
 bool is_our_reason(std::string_view text, std::string_view cluster) {
   const auto rest = after_mark(text);
   if (!rest) return false;
-  if (const std::size_t at = rest->rfind(kOfCluster); at != std::string_view::npos && rest->ends_with(')')) {
-    const std::string_view named = rest->substr(at + kOfCluster.size());
-    if (named.substr(0, named.size() - 1) != cluster) return false;
-  }
+  const std::string_view named = cluster_in(*rest);
+  if (!named.empty() && named != cluster) return false;
   return rest->starts_with(kCorresponding) || rest->starts_with(kRemoving) || rest->starts_with(kReshaping);
+}
+
+bool is_reason_of_cluster(std::string_view text, std::string_view cluster) {
+  return is_our_reason(text, cluster) && cluster_in(text) == cluster;
+}
+
+bool is_schedulable_reason(std::string_view text) {
+  const auto rest = after_mark(text);
+  return rest && rest->starts_with(kCorresponding) && rest->contains(") is schedulable");
 }
 
 bool is_reshape_reason(std::string_view text) {

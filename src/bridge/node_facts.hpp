@@ -66,8 +66,13 @@ std::string reshape_reason(std::string_view slurm_name, const NodeShape& shape, 
 std::string schedulable_reason(std::string_view kube_name);
 // The same with the cluster's name: of nodes that bear no mark it alone tells whose bridge drained them.
 std::string reason_of_cluster(std::string reason, std::string_view cluster);
-// True when `text` is a reason that the bridge (ours or slurm-bridge) gave, for draining, and names no other cluster.
+// True when `text` is a reason that the bridge (ours or slurm-bridge) gave, and names no other cluster. slurmctld may
+// have written more behind it (" : Not responding").
 bool is_our_reason(std::string_view text, std::string_view cluster);
+// The same, and it names `cluster`.
+bool is_reason_of_cluster(std::string_view text, std::string_view cluster);
+// True for what is left of an undrain of ours: a drain with that text is somebody else's.
+bool is_schedulable_reason(std::string_view text);
 // True when the node drains to be registered anew.
 bool is_reshape_reason(std::string_view text);
 bool is_removal_reason(std::string_view text);

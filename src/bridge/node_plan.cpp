@@ -257,7 +257,8 @@ class Planner final {
     }
     std::optional<std::string> wanted;
     if (external) wanted = tend();
-    if (plan_.remove || (!is_shared() && !external)) return;
+    if (plan_.remove) return;
+    if (!is_shared() && !external) return give_back();
     if (!wanted && kube_->unschedulable) wanted = cordon_reason(kube_->meta.key.name);
     if (!wanted && (is_lost() || (!is_ready() && is_drained_by_us()))) wanted = lost_reason(kube_->meta.key.name);
     if (!wanted && !is_external() && sides_.adrift) {
@@ -269,6 +270,13 @@ class Planner final {
       warn("SlurmNodeDown", fmt::format("Slurm node {} is {}{}", sides_.slurm_name, slurm::print(slurm_->states),
                                         slurm_->reason.empty() ? "" : ": " + slurm_->reason));
     }
+  }
+
+  // Shared no more, and drained by us while it was: nobody else knows that it may be in service again.
+  void give_back() {
+    if (is_external() || !is_reason_of_cluster(slurm_->reason, self_.cluster)) return;
+    if (kube_->unschedulable || !is_ready() || sides_.adrift) return;
+    if (is_drained() ? is_drained_by_us() : is_left_down()) set_drain(std::nullopt);
   }
 
   // An external node of ours: features, topology, mark, size. The reason to drain it for, if it must be made anew.
@@ -335,6 +343,10 @@ class Planner final {
     const bool address_fits =
         slurm_->address.empty() || slurm_->address == kube_->internal_ip || !is_plain_address(kube_->internal_ip);
     if (slurm_->cpus == wanted.cpus && memory_fits && address_fits && devices_fit(wanted)) return std::nullopt;
+    if (is_reserved()) {  // not drained: it could not be removed, and would be of no use until then
+      say_outdated(wanted, "when its reservation is over");
+      return std::nullopt;
+    }
     std::string text = reshape_reason(sides_.slurm_name, wanted, kube_->internal_ip);
     if (is_drained()) {
       if (!has_our_reason()) return std::nullopt;  // its administrator has it
@@ -344,15 +356,20 @@ class Planner final {
         return std::nullopt;
       }
     } else if (!is_idle(*slurm_) && !sides_.may_reshape) {
-      say(kube::EventType::kNormal, "SlurmNodeOutdated",
-          fmt::format(
-              "Slurm node {} will be registered anew with {} CPUs and {} MiB when it is idle or fewer others are",
-              sides_.slurm_name, wanted.cpus, wanted.memory));
+      say_outdated(wanted, "when it is idle or fewer others are");
       wake_at(now_ + kDrainLook);
       return std::nullopt;
     }
     wake_at(now_ + kDrainLook);
     return text;
+  }
+
+  // Slurm deletes no node of a reservation that is under way.
+  bool is_reserved() const { return slurm_->states.has(slurm::NodeFlag::kReserved); }
+  void say_outdated(const NodeShape& wanted, std::string_view when) {
+    say(kube::EventType::kNormal, "SlurmNodeOutdated",
+        fmt::format("Slurm node {} will be registered anew with {} CPUs and {} MiB {}", sides_.slurm_name, wanted.cpus,
+                    wanted.memory, when));
   }
 
   bool devices_fit(const NodeShape& wanted) const {
@@ -365,7 +382,10 @@ class Planner final {
     return normal_gres(slurm_->gres) == normal_gres(wanted.gres) && mark_->devices == device_mark(wanted);
   }
 
-  bool has_our_reason() const { return is_our_reason(slurm_->reason, self_.cluster); }
+  // A drain of ours. Slurm may leave the text of our undrain, and drain the node by itself behind it.
+  bool has_our_reason() const {
+    return is_our_reason(slurm_->reason, self_.cluster) && !is_schedulable_reason(slurm_->reason);
+  }
   // Two clusters may know one hybrid node by one name, each with its own cordon.
   std::string signed_reason(std::string text) const {
     return is_external() ? text : reason_of_cluster(std::move(text), self_.cluster);
@@ -384,7 +404,9 @@ class Planner final {
 
   // A slurmd that was away for too long while its node was drained by us (a reboot) comes back to a node that is down
   // for our reason: to Slurm a reason of an administrator, who has to resume it, and to the operator none of its own.
-  bool is_left_down() const { return !is_external() && is_ready() && has_our_reason() && is_down_alive(*slurm_); }
+  bool is_left_down() const {
+    return !is_external() && is_ready() && is_our_reason(slurm_->reason, self_.cluster) && is_down_alive(*slurm_);
+  }
 
   void set_drain(std::optional<std::string> wanted) {
     if (wanted) wanted = signed_reason(std::move(*wanted));
@@ -419,12 +441,16 @@ class Planner final {
 
   void leave() {
     const bool drain = is_drained();
-    if (drain && is_idle(*slurm_)) {
+    if (drain && is_idle(*slurm_) && !is_reserved()) {
       plan_.remove = true;
       if (kube_ != nullptr) {
         say(kube::EventType::kNormal, "SlurmNodeRemoving", fmt::format("removing Slurm node {}", sides_.slurm_name));
       }
       return;
+    }
+    if (drain && is_idle(*slurm_) && kube_ != nullptr) {
+      say(kube::EventType::kNormal, "SlurmNodeRemoving",
+          fmt::format("Slurm node {} is removed when its reservation is over", sides_.slurm_name));
     }
     wake_at(now_ + kDrainLook);
     const std::string text = removal_reason(sides_.slurm_name);

@@ -336,6 +336,26 @@ TEST(NodePlan, BusyNodesAreRegisteredAnewFewAtATime) {
   EXPECT_TRUE(world.plan({kube}, registered()).state) << "an idle one costs nothing";
 }
 
+// It could not be deleted before the reservation is over, and would stand drained for all that time.
+TEST(NodePlan, AReservedNodeIsRegisteredAnewWhenItsReservationIsOver) {
+  Kube kube = tainted();
+  kube.cpus = 4;
+  slurm::Node node = registered();
+  set(node, slurm::NodeFlag::kReserved, true);
+  const NodePlan plan = World().plan({kube}, node);
+  EXPECT_TRUE(plan.idle());
+  ASSERT_THAT(plan.say, says("SlurmNodeOutdated"));
+  EXPECT_THAT(plan.say.front().note, HasSubstr("when its reservation is over"));
+  const slurm::Node caught = drained(node, reshape_reason("n1", shape_of(*make(kube)), "10.0.0.1"));
+  EXPECT_EQ(World().plan({kube}, caught).state->state, "UNDRAIN") << "drained before the reservation began";
+  kube.cordoned = true;
+  EXPECT_EQ(World().plan({kube}, node).state->reason, cordon_reason("n1"));
+  EXPECT_TRUE(World().plan({kube}, drained(node, cordon_reason("n1"))).idle());
+  kube.cordoned = false;
+  set(node, slurm::NodeFlag::kReserved, false);
+  EXPECT_EQ(World().plan({kube}, node).state->state, "DRAIN");
+}
+
 TEST(NodePlan, ASizeChangeLeavesAnAdministratorsDrain) {
   Kube kube = tainted();
   kube.cpus = 4;

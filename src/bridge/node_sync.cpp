@@ -52,10 +52,6 @@ json::Array taint_patch(const kube::Node& node, const std::string& scheduler, bo
   return patch;
 }
 
-bool is_reshaping(const slurm::Node& node) {
-  return node.states.has(slurm::NodeFlag::kDrain) && is_reshape_reason(node.reason);
-}
-
 }  // namespace
 
 struct NodeSync::Impl {
@@ -143,6 +139,12 @@ struct NodeSync::Impl {
     sides.may_reshape = may_reshape(name);
     if (sides.nodes.size() == 1 && !sides.slurm) sides.leaving = leaving_as(*sides.nodes.front());
     return sides;
+  }
+  // Ours alone: one of another cluster, or of a bridge that is no more, may stay so for as long as its jobs run.
+  bool is_reshaping(const slurm::Node& node) const {
+    if (!node.states.has(slurm::NodeFlag::kDrain) || !is_reshape_reason(node.reason)) return false;
+    const auto mark = parse_mark(node.extra);
+    return mark && mark->cluster == self.cluster;
   }
   bool may_reshape(const std::string& name) const {
     return reshaping.contains(name) || reshaping.size() < kMaxReshaping;
@@ -280,8 +282,13 @@ struct NodeSync::Impl {
       co_await parts.slurm.delete_node(name, stop);
       log::info("Slurm node removed", {{"node", name}});
     } catch (const slurm::NotFound&) {
-    } catch (const slurm::Busy&) {
-      // A job ends there at this moment; looked at again.
+    } catch (const slurm::Busy& error) {
+      // A job ends there at this moment, or a reservation has begun; nothing that Slurm tells of the node need change
+      // when that is over.
+      log::info("Slurm node is not removed yet", {{"node", name}, {"why", error.what()}});
+      record(name, {kube::EventType::kNormal, "SlurmNodeRemoving",
+                    fmt::format("Slurm node {} is not removed yet: {}", name, error.what())});
+      controller.add_after(name, kDrainLook);
     }
   }
 

@@ -104,12 +104,12 @@ class NodeSyncTest : public ::testing::Test {
     NodeSync sync;
   };
 
-  static net::ServerResponse refusal() {
+  net::ServerResponse refusal() const {
     net::ServerResponse no;
     no.status = 500;
     no.headers.set("Content-Type", "application/json");
-    no.body = R"({"errors":[{"error_number":2115,"error":"ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE",
-        "description":"Requested topology configuration is not available"}]})";
+    no.body = json::dump(json::Object{{"errors", json::Array{json::Object{{"error_number", refusal_.number},
+                                                                          {"description", refusal_.description}}}}});
     return no;
   }
   static slurm::ClientOptions slurm_options() {
@@ -125,6 +125,10 @@ class NodeSyncTest : public ::testing::Test {
   std::unique_ptr<net::Transport> to_api_ = net::make_loopback(loop_, api_.handler());
   // What slurmctld refuses of all that is asked of it.
   std::function<bool(const net::ServerRequest&)> refuses_;
+  struct {
+    int number = 2115;
+    std::string description = "Requested topology configuration is not available";
+  } refusal_;
   std::unique_ptr<net::Transport> to_slurm_ = net::make_loopback(
       loop_, [this, real = slurm_.handler()](const net::ServerRequest& request, std::stop_token stop) {
         if (!refuses_ || !refuses_(request)) return real(request, std::move(stop));
@@ -224,6 +228,22 @@ TEST_F(NodeSyncTest, LabelGoneRemovesTheNodeWhenItIsIdle) {
   settle(5min);
   EXPECT_FALSE(slurm_node("n1"));
   EXPECT_FALSE(is_tainted("n1"));
+}
+
+// Slurm says that the node is in use, and nothing that it tells of the node changes when that is over.
+TEST_F(NodeSyncTest, ANodeThatSlurmDoesNotRemoveYetIsToldAndTriedAgain) {
+  add_node("n1");
+  start();
+  refuses_ = [](const net::ServerRequest& request) { return request.method == "DELETE"; };
+  refusal_ = {2016, "Requested nodes are busy"};
+  patch("n1", R"({"metadata":{"labels":{"scheduler.slinky.slurm.net/external-node":null}}})");
+  settle(5min);
+  EXPECT_TRUE(slurm_node("n1"));
+  EXPECT_THAT(events(), HasSubstr("SlurmNodeRemoving: Slurm node n1 is not removed yet: "));
+  EXPECT_THAT(events(), HasSubstr("Requested nodes are busy"));
+  refuses_ = {};
+  settle(kDrainLook + 5s);
+  EXPECT_FALSE(slurm_node("n1"));
 }
 
 TEST_F(NodeSyncTest, ADeletedNodeLeavesSlurm) {
@@ -345,6 +365,23 @@ TEST_F(NodeSyncTest, OfManyBusyNodesThatDifferOneAtATimeIsDrained) {
   settle(10min);
   EXPECT_EQ(drained(), 0);
   for (int i = 1; i <= 8; ++i) EXPECT_EQ(slurm_node("n" + std::to_string(i))->cpus, 8u);
+}
+
+// What another cluster, or a bridge that is no more, has drained may stay so for long.
+TEST_F(NodeSyncTest, ANodeThatAnotherClusterMakesAnewTakesNobodysTurn) {
+  add_node("n1");
+  start();
+  bascule::testing::run(loop_, client_.add_node("NodeName=m1 NodeAddr=10.9.9.9 State=External CPUs=8 RealMemory=8000"));
+  slurm::NodeUpdate theirs;
+  theirs.extra = print_mark({config_.scheduler_name, "another", ""});
+  theirs.state = "DRAIN";
+  theirs.reason = reshape_reason("m1", {.cpus = 4, .memory = 4000}, "10.9.9.9");
+  bascule::testing::run(loop_, client_.update_node("m1", theirs));
+  occupy_a_node();
+  const auto change = json::parse(R"({"status":{"allocatable":{"cpu":"4"}}})");
+  api_.patch(r::kNodes, {"", "n1"}, change, "status");
+  settle();
+  EXPECT_TRUE(slurm_node("n1")->states.has(slurm::NodeFlag::kDrain));
 }
 
 // Two clusters register the same name at the same time: the second one leaves the first one's mark.
