@@ -40,7 +40,7 @@ struct ReflectorTimes {
   Duration backoff_min = std::chrono::milliseconds(800);
   Duration backoff_max = std::chrono::seconds(30);
   Duration unreachable_max = std::chrono::seconds(5);  // an attempt costs nobody anything, and its return is waited for
-  Duration watch_min = std::chrono::minutes(5);  // of the watch's own end; drawn anew each time
+  Duration watch_min = std::chrono::minutes(5);        // of the watch's own end; drawn anew each time
   Duration watch_max = std::chrono::minutes(10);
   Duration watch_grace = std::chrono::seconds(30);
   Duration bookmark_silence = std::chrono::minutes(3);  // bookmarks come about every minute
