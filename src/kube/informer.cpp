@@ -24,8 +24,7 @@ struct Failure {
   bool stopped = false;
 };
 
-// `answered`: the head of an answer had come.
-Failure failure_of(const std::exception_ptr& error, bool answered) {
+Failure failure_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const Gone& e) {
@@ -34,11 +33,10 @@ Failure failure_of(const std::exception_ptr& error, bool answered) {
     return {.kind = ReflectorFailure::kVersionTooLarge, .text = e.what()};
   } catch (const TooManyRequests& e) {
     return {.kind = ReflectorFailure::kBusy, .pause = e.retry_after, .text = e.what()};
+  } catch (const Unreachable& e) {
+    return {.kind = ReflectorFailure::kUnreachable, .text = e.what()};
   } catch (const net::Error& e) {
-    const bool ended = e.kind() == net::Error::Kind::kUnreachable || e.kind() == net::Error::Kind::kBroken;
-    return {.kind = ended && !answered ? ReflectorFailure::kUnreachable : ReflectorFailure::kFailed,
-            .text = e.what(),
-            .stopped = e.kind() == net::Error::Kind::kStopped};
+    return {.text = e.what(), .stopped = e.kind() == net::Error::Kind::kStopped};
   } catch (const std::exception& e) {
     return {.text = e.what()};
   }
@@ -143,13 +141,6 @@ void Reflector::say_failed(log::Level level, std::string_view message, const std
       {{"kind", what_of(options_)}, {"error", why}, {"failures", core_.failures() + 1}, {"silent_for", silent}}, where);
 }
 
-Task<net::StreamResponse> Reflector::open(const ReflectorCore::Request& request) {
-  answered_ = false;
-  net::StreamResponse response = co_await client_.open(target(request), loop_.now() + kHeadTime, stop_.get_token());
-  answered_ = true;
-  co_return response;
-}
-
 Task<> Reflector::list(ReflectorCore::Request request) {
   std::exception_ptr error;
   bool taken = false;
@@ -159,7 +150,7 @@ Task<> Reflector::list(ReflectorCore::Request request) {
     error = std::current_exception();
   }
   if (!error) co_return;
-  const Failure failure = failure_of(error, answered_);
+  const Failure failure = failure_of(error);
   if (failure.stopped) co_return;
   say_failed(log::Level::kWarning, "list failed", failure.text);
   core_.list_failed(failure.kind, taken, failure.pause, loop_.now());
@@ -167,7 +158,7 @@ Task<> Reflector::list(ReflectorCore::Request request) {
 
 Task<> Reflector::read_page(const ReflectorCore::Request& request, bool& taken) {
   const std::stop_token stop = stop_.get_token();
-  const net::StreamResponse response = co_await open(request);
+  const net::StreamResponse response = co_await client_.open(target(request), loop_.now() + kHeadTime, stop);
   if (request.first_page) store_.list_begin();
   json::ListSplitter splitter({.item_bytes = options_.max_object});
   while (true) {
@@ -200,7 +191,7 @@ Task<> Reflector::watch(ReflectorCore::Request request) {
     core_.watch_ended(loop_.now());
     co_return;
   }
-  const Failure failure = failure_of(error, answered_);
+  const Failure failure = failure_of(error);
   if (failure.stopped) co_return;
   say_failed(log::Level::kInfo, "watch failed", failure.text);
   core_.watch_failed(failure.kind, failure.pause, loop_.now());
@@ -208,7 +199,7 @@ Task<> Reflector::watch(ReflectorCore::Request request) {
 
 Task<> Reflector::read_watch(const ReflectorCore::Request& request) {
   const std::stop_token stop = stop_.get_token();
-  const net::StreamResponse response = co_await open(request);
+  const net::StreamResponse response = co_await client_.open(target(request), loop_.now() + kHeadTime, stop);
   core_.watch_opened(loop_.now());
   ++stats_.watches;
   json::LineSplitter lines(options_.max_object);

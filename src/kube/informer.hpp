@@ -65,7 +65,6 @@ class Reflector final {
 
  private:
   Task<> run();
-  Task<net::StreamResponse> open(const ReflectorCore::Request& request);
   Task<> list(ReflectorCore::Request request);
   Task<> read_page(const ReflectorCore::Request& request, bool& taken);
   Task<> watch(ReflectorCore::Request request);
@@ -89,7 +88,6 @@ class Reflector final {
   ObjectStore store_;
   InformerStats stats_;
   bool synced_ = false;
-  bool answered_ = false;  // the head of the current request's answer has come
   TimePoint fresh_{};
   std::uint32_t told_failures_ = 0;
   Bell bell_;

@@ -174,6 +174,34 @@ TEST_F(InformerTest, TakesWhatAnApiServerMayStore) {
   EXPECT_EQ(version("large"), "11");
 }
 
+// It may be back at any moment, and pods wait for that.
+TEST(InformerOfAServerThatIsAway, HearsOfItsReturnWithinSeconds) {
+  const log::Capture quiet(log::Level::kError);
+  ManualLoop loop;
+  testing::FakeApi api(loop);
+  bool away = false;
+  const auto transport = net::make_loopback(loop, api.handler(), [&away](const net::Request&) {
+    return away ? net::Fault{.kind = net::Fault::Kind::kUnreachable} : net::Fault{};
+  });
+  Client client(loop, *transport, {});
+  json::Interner interner;
+  Informer<Pod> pods(client, {.resource = resources::kPods, .seed = 1}, decode_pod, interner);
+  pods.start();
+  loop.advance(10s);
+  EXPECT_TRUE(pods.following());
+  away = true;
+  api.end_watches();
+  loop.advance(2min);
+  EXPECT_FALSE(pods.following());
+  api.create(resources::kPods, testing::make_pod({.name = "new"}));
+  away = false;
+  loop.advance(5s);
+  EXPECT_TRUE(pods.following());
+  EXPECT_TRUE(pods.get({"default", "new"}));
+  EXPECT_EQ(pods.stats().lists, 1u);
+  testing::run(loop, pods.stop());
+}
+
 // Restoring etcd restarts the API servers, whose versions begin where the backup was made. Their watches tell nobody.
 TEST(InformerAfterARestore, SeesWhatTheOlderServerHas) {
   const log::Capture quiet(log::Level::kError);
