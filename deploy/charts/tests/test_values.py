@@ -60,6 +60,29 @@ def test_null_in_an_entry_takes_a_default_away(kind):
     assert None not in made["spec"].values() and "replicas" not in made["spec"]
 
 
+def nulls(value, path=""):
+    if isinstance(value, dict):
+        return [found for key, one in value.items() for found in nulls(one, f"{path}.{key}")]
+    if isinstance(value, list):
+        return [found for one in value for found in nulls(one, path + "[]")]
+    return [path] if value is None else []
+
+
+def test_null_deep_inside_is_not_said():
+    """The schema takes it there, and the API server does not."""
+    service = {"port": None, "nodePort": None, "spec": {"type": None}, "metadata": {"labels": None}}
+    pod = {"affinity": None, "containers": [{"name": "x", "resources": {"limits": None}}], "volumes": [{"name": "v", "emptyDir": {}}]}
+    update = {"type": None, "rollingUpdate": {"maxUnavailable": None}, "scheduledUpdate": {"startTime": None, "flags": None}}
+    values = {
+        "controller": {"service": service, "podSpec": pod, "persistence": {"resources": {"requests": None}}, "metrics": {"serviceMonitor": {"labels": None}}},
+        "restapi": {"service": service}, "accounting": {"enabled": True, "service": service}, "loginsets": {"a": {"service": service, "strategy": {"rollingUpdate": None}}},
+        "nodesets": {"a": {"updateStrategy": update, "slurmd": {"resources": {"limits": None}}, "persistentVolumeClaimRetentionPolicy": {"whenScaled": None}}}}
+    text = Chart("slurm").render(*(f"{key}={json.dumps(value)}" for key, value in values.items()))
+    made = [one for one in yaml.safe_load_all(text) if one and one["apiVersion"].startswith("slinky")]
+    assert len(made) == 5 and [path for one in made for path in nulls(one)] == []
+    assert find(text, "Controller", "test-release-slurm")["spec"]["template"]["spec"]["volumes"] == [{"name": "v", "emptyDir": {}}], "what is empty is said"
+
+
 @pytest.mark.parametrize("name", ON)
 def test_a_chart_of_charts_may_switch_it(name, tmp_path):
     """`condition: NAME.enabled`, as one writes it: the dependency sees the value too."""

@@ -72,6 +72,25 @@ Objects as JSON, which `fromJson` reads: functions that return something else th
 {{- toJson $out -}}
 {{- end -}}
 
+{{/* Without keys that are null, however deep: the API server refuses them. */}}
+{{- define "slurm.said" -}}
+{{- $out := dict -}}
+{{- range $key, $value := . -}}
+{{- if kindIs "map" $value -}}
+{{- $value = include "slurm.said" $value | fromJson -}}
+{{- else if kindIs "slice" $value -}}
+{{- $list := list -}}
+{{- range $item := $value -}}
+{{- if kindIs "map" $item -}}{{- $item = include "slurm.said" $item | fromJson -}}{{- end -}}
+{{- $list = append $list $item -}}
+{{- end -}}
+{{- $value = $list -}}
+{{- end -}}
+{{- if not (kindIs "invalid" $value) -}}{{- $_ := set $out $key $value -}}{{- end -}}
+{{- end -}}
+{{- toJson $out -}}
+{{- end -}}
+
 {{/* (list BASE OVER): maps key by key, everything else as OVER has it, also 0, false and "". */}}
 {{- define "slurm.over" -}}
 {{- $out := deepCopy (first .) -}}
