@@ -150,7 +150,9 @@ std::optional<std::string> shared_name(NodeNames a, NodeNames b) {
   if (!b.start.starts_with(a.start)) return std::nullopt;
   const std::string rest = b.start.substr(a.start.size());
   if (!std::ranges::all_of(rest, [](char c) { return c >= '0' && c <= '9'; })) return std::nullopt;
-  for (std::int64_t i = 0; i < b.count; ++i) {
+  // Whether both write a number alike depends on how many digits it has; of those the smallest is the likeliest to be
+  // below both counts. (All up to 65,536 for each NodeSet beside would keep the webhook busy for seconds.)
+  for (std::int64_t i = 0; i < b.count; i = i == 0 ? 1 : i * 10) {
     const std::string number = rest + numbered(i, b.digits);
     std::int64_t other = 0;
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), other);

@@ -1,6 +1,8 @@
 // Numbers A.. are weaknesses of slurm-operator's admission that are closed.
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "operator/webhook/test_objects.hpp"
 
 namespace bascule::op {
@@ -175,12 +177,29 @@ TEST(nodeset_rules, node_names_are_of_one_nodeset) {
       {named("cpu-"), named("cpu-", "scalingMode: DaemonSet"), ""},
       {"{template: {spec: {hostname: cpu-, hostNetwork: true}}}", named("cpu-"), ""},
       {named("m", "replicas: 99999999"), named("m18446744073709551615"), ""},
+      {named("m", "replicas: 20000"), named("m", "replicas: 20000, ordinalPadding: 5"), "m10000"},
+      {named("m", "replicas: 20000"), named("m", "replicas: 20000, ordinalPadding: 6"), ""},
+      {named("m", "replicas: 20000, ordinalPadding: 2"), named("m", "replicas: 20000, ordinalPadding: 3"), "m100"},
+      {named("m", "replicas: 1101, ordinalPadding: 4"), named("m1", "replicas: 2000, ordinalPadding: 2"), "m1100"},
+      {named("m", "replicas: 111"), named("m11", "replicas: 2000"), "m110"},
   };
   for (const Pair& pair : pairs) {
     const std::string fault = fmt::format(
         "spec.template.spec.hostname: NodeSets gpu and other would both make the Slurm node {},", pair.node);
     expect_only(beside(pair.other, pair.ours), pair.node.empty() ? "" : fault, pair.other + pair.ours);
   }
+}
+
+TEST(nodeset_rules,
+     names_of_many_nodesets_are_compared_at_once) {  // it would keep the reviews of all namespaces waiting
+  Known known;
+  for (int i = 1; i <= 1000; ++i) {
+    known.node_sets.push_back(nodeset(fmt::format("{{template: {{spec: {{hostname: m{}}}}}, replicas: 65536}}", i),
+                                      fmt::format("other-{}", i)));
+  }
+  const auto begun = std::chrono::steady_clock::now();
+  expect_only(created(kKind, nodeset("{template: {spec: {hostname: m}}, replicas: 1}"), known), "", "none is shared");
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(500));
 }
 
 TEST(nodeset_rules, node_names_of_others_do_not_matter) {
