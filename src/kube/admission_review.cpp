@@ -50,6 +50,7 @@ std::expected<AdmissionReview, std::string> read_admission_review(const json::Va
   review.resource = json::string_at(*request, {"resource", "resource"});
   review.sub_resource = json::string_at(*request, {"subResource"});
   review.dry_run = json::bool_at(*request, {"dryRun"});
+  review.propagation = json::string_at(*request, {"options", "propagationPolicy"});
   review.user = json::string_at(*request, {"userInfo", "username"});
   if (const json::Array* groups = json::array_at(*request, {"userInfo", "groups"})) {
     for (const json::Value& group : *groups) {

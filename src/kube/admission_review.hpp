@@ -27,6 +27,7 @@ struct AdmissionReview {
   std::string_view user;
   std::vector<std::string_view> groups;
   bool dry_run = false;
+  std::string_view propagation;             // of a DELETE: Background, Foreground, Orphan; empty: the kind's default
   const json::Value* object = nullptr;      // never nullptr at CREATE and UPDATE
   const json::Value* old_object = nullptr;  // never nullptr at UPDATE
 };

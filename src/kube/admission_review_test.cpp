@@ -1,5 +1,6 @@
 #include "kube/admission_review.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,6 +49,18 @@ TEST(AdmissionReview, SaysWhatIsMissing) {
   EXPECT_THAT(said(document(R"({"uid":"u","operation":"CREATE"})")), HasSubstr("no object"));
   EXPECT_THAT(said(document(R"({"uid":"u","operation":"UPDATE","object":{}})")), HasSubstr("without oldObject"));
   EXPECT_TRUE(read_admission_review(document(R"({"uid":"u","operation":"DELETE","oldObject":{}})")));
+}
+
+TEST(AdmissionReview, ADeletionSaysWhatBecomesOfDependents) {
+  const auto propagation = [](std::string_view options) {
+    const json::Value asked =
+        document(fmt::format(R"({{"uid":"u","operation":"DELETE","oldObject":{{}},"options":{}}})", options));
+    return std::string(read_admission_review(asked)->propagation);
+  };
+  EXPECT_EQ(propagation(R"({"kind":"DeleteOptions","apiVersion":"meta.k8s.io/v1","propagationPolicy":"Foreground"})"),
+            "Foreground");
+  EXPECT_EQ(propagation(R"({"kind":"DeleteOptions"})"), "");
+  EXPECT_EQ(propagation("null"), "");
 }
 
 TEST(AdmissionReview, IsAnsweredInItsOwnVersion) {

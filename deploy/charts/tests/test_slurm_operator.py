@@ -1,6 +1,7 @@
 """The charts slurm-operator and slurm-operator-crds. Numbers A.. are weaknesses of the original that are closed."""
 import base64
 import json
+import time
 
 import pytest
 import yaml
@@ -182,7 +183,7 @@ def test_what_the_webhook_sees():
     text = render('webhook.namespaces="a, b"', "webhook.podsBinding=true", "webhook.timeoutSeconds=3", 'webhook.validating.failurePolicy="Ignore"',
                   'webhook.mutating.matchConditions=[{"name":"x","expression":"true"}]')
     hooks = find(text, "ValidatingWebhookConfiguration", "slurm-operator-webhook")["webhooks"]
-    assert [hook["name"] for hook in hooks] == [kind + "-v1beta1.kb.io" for kind in KINDS]
+    assert [hook["name"] for hook in hooks] == [*(kind + "-v1beta1.kb.io" for kind in KINDS), "nodeset-deletion-v1beta1.kb.io"]
     for hook, kind in zip(hooks, KINDS):
         assert hook["clientConfig"]["service"]["path"] == "/validate-slinky-slurm-net-v1beta1-" + kind
         assert hook["failurePolicy"] == "Ignore" and hook["timeoutSeconds"] == 3
@@ -196,6 +197,44 @@ def test_what_the_webhook_sees():
     assert own["webhooks"][0]["namespaceSelector"] == {"matchLabels": {"a": "b"}}
 
 
+def test_deletions_in_the_foreground_alone_ask_the_webhook(cluster):
+    """It is away here, so what asks it is refused. A condition of the user that reads `object` holds up no other deletion."""
+    text = render("certManager.enabled=false", 'webhook.namespaces="deletions"', 'webhook.validating.matchConditions=[{"name":"x","expression":"object.metadata.name != \'y\'"}]')
+    assert cluster.apply(Chart("slurm-operator-crds").render()) is None
+    cluster.kubectl("wait", "--for=condition=Established", "crd/nodesets.slinky.slurm.net", "--timeout=30s")
+    cluster.kubectl("create", "namespace", "deletions")
+    node_set = {"apiVersion": "slinky.slurm.net/v1beta1", "kind": "NodeSet", "metadata": {"name": "gpu", "namespace": "deletions"}, "spec": {"controllerRef": {"name": "slurm"}}}
+    assert cluster.create(node_set, "nodesets")[1] is None
+    hooks = find(text, "ValidatingWebhookConfiguration", "slurm-operator-webhook")
+    assert cluster.apply(yaml.safe_dump(hooks)) is None
+
+    def said(*args):
+        return cluster.kubectl("delete", "-n", "deletions", "--dry-run=server", *args).stderr
+    try:
+        until = time.monotonic() + 20
+        while "failed calling webhook" not in (last := said("nodeset", "gpu", "--cascade=foreground")):  # it takes effect within a second or two
+            assert time.monotonic() < until, last
+            time.sleep(0.2)
+        assert "nodeset-deletion-v1beta1.kb.io" in last
+        assert "nodeset-deletion-v1beta1.kb.io" in said("nodesets", "--all", "--cascade=foreground")
+        for how in ("background", "orphan"):
+            assert said("nodeset", "gpu", "--cascade=" + how) == ""
+        one = "/apis/slinky.slurm.net/v1beta1/namespaces/deletions/nodesets"
+        for path in (f"{one}/gpu?dryRun=All", f"{one}?dryRun=All"):  # as programs do, without a word of dependents; one, and all
+            done = cluster.kubectl("delete", "--raw", path)
+            assert done.returncode == 0, done.stderr
+    finally:
+        cluster.kubectl("delete", "validatingwebhookconfiguration", "slurm-operator-webhook")
+        cluster.kubectl("delete", "nodeset", "gpu", "-n", "deletions")
+
+
+@pytest.mark.parametrize("chart,release,name", [("slurm-operator", "slurm-operator", "slurm-operator-webhook"), ("slurm-bridge", "bridge", "slurm-bridge-admission")])
+def test_the_way_to_the_webhook_leads_to_pods_of_the_original_too(chart, release, name):
+    """They have no port of a name: while a new pod comes up the Service would lead nowhere, and every object be refused."""
+    ports = find(Chart(chart, release=release).render(), "Service", name)["spec"]["ports"]
+    assert [port["targetPort"] for port in ports if port["name"] == "https"] == [9443]
+
+
 def test_certificates():
     text = render()
     assert len([one for one in objects(text) if one["apiVersion"] == "cert-manager.io/v1"]) == 4
@@ -206,7 +245,7 @@ def test_certificates():
     secret = find(text, "Secret", "slurm-operator-webhook-ca")
     assert all(base64.b64decode(secret["data"][key]).startswith(b"-----BEGIN") for key in ("ca.crt", "tls.crt", "tls.key"))
     hooks = find(text, "ValidatingWebhookConfiguration", "slurm-operator-webhook")["webhooks"]
-    assert [hook["clientConfig"]["caBundle"] for hook in hooks] == [secret["data"]["ca.crt"]] * 6
+    assert [hook["clientConfig"]["caBundle"] for hook in hooks] == [secret["data"]["ca.crt"]] * 7
 
 
 def test_parts_can_be_left_out():

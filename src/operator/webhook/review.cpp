@@ -20,10 +20,14 @@ const json::Value* before(const kube::AdmissionReview& review) {
   return review.operation == kube::AdmissionOperation::kUpdate ? review.old_object : nullptr;
 }
 
+std::string whose(Kind kind, const kube::AdmissionReview& review, const json::Value& object) {
+  std::string_view name = json::string_at(object, {"metadata", "name"});
+  if (name.empty()) name = json::string_at(object, {"metadata", "generateName"});
+  return fmt::format("{} {}/{}: ", to_string(kind), review.ns, name);
+}
+
 std::string all_of(Kind kind, const kube::AdmissionReview& review, const std::vector<Finding>& faults) {
-  std::string_view name = json::string_at(*review.object, {"metadata", "name"});
-  if (name.empty()) name = json::string_at(*review.object, {"metadata", "generateName"});
-  std::string message = fmt::format("{} {}/{}: ", to_string(kind), review.ns, name);
+  std::string message = whose(kind, review, *review.object);
   for (std::size_t i = 0; i < faults.size(); ++i) {
     if (i == kMaxFaults) {
       message += fmt::format("; and {} more", faults.size() - i);
@@ -32,6 +36,22 @@ std::string all_of(Kind kind, const kube::AdmissionReview& review, const std::ve
     message += (i == 0 ? "" : "; ") + faults[i].text();
   }
   return message;
+}
+
+bool is_deletion(const kube::AdmissionReview& review) {
+  return review.operation == kube::AdmissionOperation::kDelete && review.sub_resource.empty() &&
+         review.old_object != nullptr;
+}
+
+kube::AdmissionVerdict judge_deletion(Kind kind, const kube::AdmissionReview& review) {
+  kube::AdmissionVerdict verdict;
+  const std::optional<std::string> fault = deletion_fault(kind, *review.old_object, review.propagation);
+  if (!fault) return verdict;
+  verdict.allowed = false;
+  verdict.code = 403;
+  verdict.reason = "Forbidden";
+  verdict.message = whose(kind, review, *review.old_object) + *fault;
+  return verdict;
 }
 
 }  // namespace
@@ -47,6 +67,7 @@ Wanted wanted(Kind kind, const kube::AdmissionReview& review) {
 
 kube::AdmissionVerdict validate(Kind kind, const kube::AdmissionReview& review, const Known& known) {
   kube::AdmissionVerdict verdict;
+  if (is_deletion(review)) return judge_deletion(kind, review);
   if (!is_examined(review)) return verdict;
   const Findings findings = examine(kind, *review.object, before(review), known);
   for (const Finding& warning : findings.warnings) {

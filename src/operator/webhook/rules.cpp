@@ -172,4 +172,16 @@ Findings examine(Kind kind, const json::Value& object, const json::Value* old, c
   return findings;
 }
 
+// In the foreground Kubernetes deletes the pods before the NodeSet, and no finalizer of the NodeSet holds it back.
+std::optional<std::string> deletion_fault(Kind kind, const json::Value& object, std::string_view propagation) {
+  if (kind != Kind::kNodeSet || propagation != "Foreground") return std::nullopt;
+  const std::int64_t busy = json::int_at(object, {"status", "slurmAllocated"}).value_or(0);
+  if (busy <= 0) return std::nullopt;
+  return fmt::format(
+      "jobs run on {} of its nodes, and a deletion in the foreground would end them at once; delete it in the "
+      "background, which lets them end first (kubectl and helm: --cascade=background; Argo CD: "
+      "PrunePropagationPolicy=background)",
+      busy);
+}
+
 }  // namespace bascule::op

@@ -55,4 +55,7 @@ Wanted wanted(Kind kind, const json::Value& object);
 bool is_untouched(const json::Value& object, const json::Value* old) noexcept;
 Findings examine(Kind kind, const json::Value& object, const json::Value* old, const Known& known);
 
+// Why the object must not be deleted so, as a sentence; `propagation` as in DeleteOptions.
+std::optional<std::string> deletion_fault(Kind kind, const json::Value& object, std::string_view propagation);
+
 }  // namespace bascule::op

@@ -133,6 +133,31 @@ TEST_F(WebhookTest, ReviewsThatPassAnyhowLookNothingUp) {
   EXPECT_EQ(api.calls("", ""), 0U);
 }
 
+TEST_F(WebhookTest, ADeletionInTheForegroundEndsNoJobs) {
+  const auto deleted = [&](std::string_view kind, std::string_view status, std::string_view options) {
+    return review(
+        fmt::format("/validate-slinky-slurm-net-v1beta1-{}", kind),
+        fmt::format(
+            R"("operation":"DELETE","object":null,"oldObject":{{"metadata":{{"name":"gpu"}},"status":{}}},"options":{})",
+            status, options));
+  };
+  const std::string_view foreground = R"({"propagationPolicy":"Foreground"})";
+  const json::Value answer = deleted("nodeset", R"({"slurmAllocated":2})", foreground);
+  EXPECT_FALSE(allowed(answer));
+  EXPECT_EQ(json::int_at(answer, {"response", "status", "code"}), 403);
+  EXPECT_THAT(message(answer), StartsWith("NodeSet hpc/gpu: jobs run on 2 of its nodes, and a deletion in the "
+                                          "foreground would end them at once; delete it in the background"));
+  EXPECT_TRUE(allowed(deleted("nodeset", R"({"slurmAllocated":0,"slurmIdle":2})", foreground)));
+  EXPECT_TRUE(allowed(deleted("nodeset", "{}", foreground)));
+  for (const std::string_view options : {R"({"propagationPolicy":"Background"})", R"({"propagationPolicy":"Orphan"})",
+                                         R"({"orphanDependents":false})", "{}", "null"}) {
+    EXPECT_TRUE(allowed(deleted("nodeset", R"({"slurmAllocated":2})", options))) << options;
+  }
+  EXPECT_TRUE(allowed(deleted("controller", R"({"slurmAllocated":2})", foreground)));
+  EXPECT_TRUE(allowed(review("/validate-slinky-slurm-net-v1beta1-nodeset",
+                             R"("operation":"DELETE","options":{"propagationPolicy":"Foreground"})")));
+}
+
 TEST_F(WebhookTest, SaysWhatItDoesNotUnderstand) {
   EXPECT_EQ(call("POST", "/other", "").status, 404);
   EXPECT_EQ(call("POST", "/validate-slinky-slurm-net-v1beta1-pod", "").status, 404);
