@@ -212,9 +212,10 @@ def test_autoscalers_ask_for_metrics_that_slurmctld_has(name):
     assert (target["apiVersion"], target["kind"]) == ("slinky.slurm.net/v1beta1", "NodeSet")
 
 
-def test_every_alert_says_what_to_do():
-    rules = (ROOT / "deploy/charts/slurm-bridge/templates/prometheusrule.yaml").read_text()
-    page = (ROOT / "docs/bridge.md").read_text().partition("## When an alert fires")[2]
+@pytest.mark.parametrize("chart,page", [("slurm-bridge", "bridge.md"), ("slurm-operator", "operator.md")])
+def test_every_alert_says_what_to_do(chart, page):
+    rules = (ROOT / "deploy/charts" / chart / "templates/prometheusrule.yaml").read_text()
+    page = (ROOT / "docs" / page).read_text().partition("## When an alert fires")[2]
     alerts = set(re.findall(r"- alert: (\w+)", rules))
     assert len(alerts) > 10
     assert alerts - set(re.findall(r"`(Bascule\w+)`", page)) == set()

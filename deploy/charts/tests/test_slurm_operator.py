@@ -286,7 +286,7 @@ def test_nothing_may_be_updated_since_all_is_patched():
 def test_a_real_api_server_takes_it(cluster, values):
     files = [HERE / "values/slurm-operator" / f"{values}.yaml"] if values else []
     text = render(files=files)
-    for name in ("slinky", "slurm", "other"):
+    for name in ("slinky", "slurm", "other", "monitoring"):
         cluster.kubectl("create", "namespace", name)
-    known = [one for one in objects(text) if not one["apiVersion"].startswith("cert-manager.io/")]
+    known = [one for one in objects(text) if not one["apiVersion"].startswith(("cert-manager.io/", "monitoring.coreos.com/"))]
     assert cluster.apply(yaml.safe_dump_all(known), "--dry-run=server") is None

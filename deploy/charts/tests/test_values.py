@@ -11,7 +11,8 @@ from helm import Chart, find, helm, needs_helm
 pytestmark = needs_helm
 # What is there to be rendered, for values whose default is nothing.
 ON = {
-    "slurm-operator": ('webhook={"podsBinding":true,"pdb":{"enabled":true},"replicas":2}', "operator.pdb.enabled=true"),
+    "slurm-operator": ('webhook={"podsBinding":true,"pdb":{"enabled":true},"replicas":2}', "operator.pdb.enabled=true", "webhook.metricsPort=8080",
+                       "serviceMonitor.enabled=true", "prometheusRule.enabled=true", "grafana.dashboard.enabled=true"),
     "slurm-bridge": ("serviceMonitor.enabled=true", "prometheusRule.enabled=true", "grafana.dashboard.enabled=true", "admission.pdb.enabled=true"),
     "slurm": ('nodesets={"a":{"ssh":{"enabled":true}}}', 'loginsets={"b":{}}', "accounting.enabled=true", "partitions.all.enabled=true",
               "vendor.nvidia.dcgm.enabled=true", "priorityClass.enabled=true", "priorityClass.create=true", "restapi.pdb.enabled=true"),

@@ -13,6 +13,9 @@ webhook:
   pdb: {}
   validating: {failurePolicy: Fail, matchPolicy: Equivalent}
   mutating: {failurePolicy: Ignore, matchPolicy: Equivalent}
+serviceMonitor: {interval: 30s}
+prometheusRule: {}
+grafana: {dashboard: {}}
 ` | fromYaml -}}
 {{- $_ := merge .Values $needed -}}
 {{- end -}}
@@ -125,6 +128,17 @@ metadata:
 {{- fail (printf "%s.metricsSecure needs a metricsPort other than 0" .component) -}}
 {{- end -}}
 {{- $port -}}
+{{- end -}}
+
+{{/* JSON list of the components that serve metrics. */}}
+{{- define "slurm-operator.measured" -}}
+{{- $list := list -}}
+{{- range $component := list "operator" "webhook" -}}
+{{- $values := get $.Values $component -}}
+{{- if and $values.enabled (ne "0" (include "slurm-operator.metricsPort" (dict "component" $component "values" $values))) -}}{{- $list = append $list $component -}}{{- end -}}
+{{- end -}}
+{{- if not $list -}}{{- fail "serviceMonitor.enabled needs operator.metricsPort or webhook.metricsPort: there is nothing to scrape" -}}{{- end -}}
+{{- toJson $list -}}
 {{- end -}}
 
 {{/* JSON list of the namespaces in a comma list, blanks removed. */}}
