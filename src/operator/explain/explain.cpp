@@ -17,6 +17,7 @@ namespace bascule::op::explain {
 namespace {
 
 constexpr std::size_t kMaxEvents = 10;
+constexpr std::string_view kNoWords = "scontrol reconfigure failed";  // which said nothing
 
 // Of a condition's message. A NodeSet's begins with a count.
 std::vector<std::string> sentences(std::string_view message) {
@@ -105,6 +106,11 @@ constexpr std::string_view kOfAnotherKey =
     "it has another key of auth/slurm than it was made for, and until it is made anew or the old key is back slurmctld "
     "takes no configuration, since it would take the key with it";
 
+// What slurmctld itself finds while it reconfigures reaches scontrol as "Unspecified error".
+bool names_a_cause(std::string_view refusal) {
+  return refusal != kNoWords && refusal.find("Unspecified error") == std::string_view::npos;
+}
+
 // Before the operator says it, which is patient, and where slurmctld does not tell what it runs.
 void judge_configuration(const Found& found, Explanation& out) {
   for (const auto& [pod, log] : found.reconfigure_logs) {
@@ -117,9 +123,12 @@ void judge_configuration(const Found& found, Explanation& out) {
     }
     out.waits.push_back(fmt::format("pod {}: {}", pod, *refusal));
     if (key) return;
-    out.next = {
-        "Correct what scontrol names, in spec.extraConf of the Controller or in its ConfigMaps; it is tried again by "
-        "itself. Leave slurmctld's pod alone until then: it might not start again."};
+    out.next = {fmt::format(
+        "Correct what {} names, in spec.extraConf of the Controller or in its ConfigMaps; it is tried again "
+        "by itself. Leave slurmctld's pod alone until then: it might not start again.",
+        names_a_cause(*refusal) ? "scontrol"
+                                : fmt::format("slurmctld's log (`kubectl -n {} logs {} -c logfile`)",
+                                              json::string_at(found.object, {"metadata", "namespace"}), pod))};
     return;
   }
 }
@@ -219,7 +228,7 @@ std::optional<std::string> refusal_in(std::string_view log) {
     } else if (line.ends_with(" took the new configuration")) {
       refusal.reset();
     } else if (line.find(" the new configuration, next try in ") != std::string_view::npos) {
-      refusal = said.empty() ? "scontrol reconfigure failed" : said.substr(0, kMaxSentence);
+      refusal = said.empty() ? std::string(kNoWords) : said.substr(0, kMaxSentence);
     } else if (!line.empty()) {
       said += (said.empty() ? "" : ", ") + std::string(line);
     }

@@ -144,6 +144,24 @@ TEST(RefusalTest, A31_AControllerSaysItBeforeAndAfterTheOperator) {
   }
 }
 
+TEST(RefusalTest, WhereScontrolKnowsNoCauseSlurmctldsLogIsNamed) {
+  const auto said = [](std::string_view words) {
+    Found found;
+    found.object = json::parse_yaml("{metadata: {name: slurm, namespace: hpc, generation: 1}}");
+    found.reconfigure_logs.emplace_back(
+        "slurm-controller-0",
+        fmt::format("2026-05-01T11:55:00Z /etc/slurm has changed, reconfiguring\n{}2026-05-01T11:55:01Z slurmctld did "
+                    "not take the new configuration, next try in 2 s\n",
+                    words));
+    return explain(kControllers, found);
+  };
+  for (const std::string_view words : {"slurm_reconfigure error: Unspecified error\n", ""}) {
+    EXPECT_THAT(said(words).next, ElementsAre(HasSubstr("Correct what slurmctld's log (`kubectl -n hpc logs "
+                                                        "slurm-controller-0 -c logfile`) names")));
+  }
+  EXPECT_THAT(said("scontrol: fatal: no\n").next, ElementsAre(HasSubstr("Correct what scontrol names")));
+}
+
 // slurmctld would take the key with the configuration (builders/scripts.hpp); there is nothing to correct.
 TEST(RefusalTest, AConfigurationThatWaitsWithTheKeyIsNotCalledWrong) {
   const std::string kept = std::string(kRefused) +
