@@ -353,7 +353,7 @@ TEST(InformerSim, a_hundred_thousand_events_over_a_line_cut_a_thousand_times) {
   log::Capture quiet(log::Level::kError);
   std::uint64_t cuts = 0;
   std::string words;
-  const Outcome out = simulate(20260105, 100'000, {}, &cuts, &words);
+  const Outcome out = simulate(20260105, 110'000, {}, &cuts, &words);
   EXPECT_GE(cuts, 1000U);
   EXPECT_GE(out.stats.watches, 1000U);
   fmt::print("{}; {} lists, {} watches, {} events, {} told, {} failures\n", words, out.stats.lists, out.stats.watches,

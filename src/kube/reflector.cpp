@@ -63,13 +63,16 @@ void ReflectorCore::restart_list(Freshness freshness) {
   continue_.clear();
 }
 
+// A server that is back begins anew: it has often forgotten where a watch was, and says so at once.
 void ReflectorCore::back_off(ReflectorFailure failure, Duration at_least, TimePoint now) {
-  const bool unreachable = failure == ReflectorFailure::kUnreachable;
-  const Duration longest = unreachable ? times_.unreachable_max : times_.backoff_max;
+  const bool away = failure == ReflectorFailure::kUnreachable;
+  const Duration longest = away ? times_.unreachable_max : times_.backoff_max;
+  if (!away) unreachable_ = 0;
+  std::uint32_t& times = away ? unreachable_ : failures_;
   Duration low = times_.backoff_min;
-  for (std::uint32_t i = 0; i < failures_ && low < longest; ++i) low *= 2;
+  for (std::uint32_t i = 0; i < times && low < longest; ++i) low *= 2;
   low = std::min(low, longest * 2 / 3);
-  ++failures_;
+  ++times;
   not_before_ = now + std::max(at_least, random(low, low * 3 / 2));
 }
 
@@ -114,7 +117,7 @@ void ReflectorCore::watch_opened(TimePoint now) {
 
 void ReflectorCore::heard(std::string_view resource_version, TimePoint now) {
   if (!resource_version.empty()) version_ = resource_version;
-  failures_ = 0;
+  failures_ = unreachable_ = 0;
   progress_ = true;
   heard_at_ = now;
   if (bookmarks_) dead_at_ = std::min(ends_ + times_.watch_grace, now + times_.bookmark_silence);
@@ -141,7 +144,7 @@ bool ReflectorCore::watch_bookmark(std::string_view resource_version, TimePoint 
 
 bool ReflectorCore::close_watch(TimePoint now) {
   const bool healthy = watching_ && (progress_ || now - opened_ >= kHealthyWatch);
-  if (healthy) failures_ = 0;
+  if (healthy) failures_ = unreachable_ = 0;
   watching_ = false;
   dead_at_ = TimePoint::max();
   return healthy;

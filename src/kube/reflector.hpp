@@ -86,7 +86,7 @@ class ReflectorCore final {
 
   // The last version seen; empty before the first list.
   const std::string& resource_version() const noexcept { return version_; }
-  std::uint32_t failures() const noexcept { return failures_; }
+  std::uint32_t failures() const noexcept { return failures_ + unreachable_; }
   // A list or watch was cut and none has taken its place yet.
   bool cut() const noexcept { return cut_; }
 
@@ -112,8 +112,9 @@ class ReflectorCore final {
   std::string continue_;
   std::string version_;
   TimePoint not_before_{};
-  std::uint32_t failures_ = 0;  // in a row, without progress
-  TimePoint heard_at_{};        // the last list, event or bookmark, of whichever watch
+  std::uint32_t failures_ = 0;     // in a row, without progress, of a server that answers
+  std::uint32_t unreachable_ = 0;  // in a row
+  TimePoint heard_at_{};           // the last list, event or bookmark, of whichever watch
 
   // Of the current watch.
   bool watching_ = false;

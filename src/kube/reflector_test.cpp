@@ -175,8 +175,14 @@ TEST_F(ReflectorBook, a_server_that_is_away_is_tried_each_five_seconds_and_gone_
     ASSERT_EQ(again.kind, Kind::kWatch);
     EXPECT_EQ(again.resource_version, "100");
   }
-  core.watch_opened(now);
+  EXPECT_GT(core.failures(), 40u);
+  core.watch_failed(ReflectorFailure::kExpired, {}, now);
+  EXPECT_LE(wait(), 1200ms) << "it is back, and remembers nothing";
+  EXPECT_EQ(after_wait().kind, Kind::kList);
+  core.page_done(meta("200"), now);
   EXPECT_FALSE(core.cut());
+  next();
+  core.watch_opened(now);
   now += 1min;
   core.watch_ended(now);
   EXPECT_FALSE(core.cut()) << "it ended as it should";
