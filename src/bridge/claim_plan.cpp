@@ -98,7 +98,10 @@ class ClaimPlanner final {
   std::string take_class(const std::string& name, const std::vector<const kube::DeviceRequest*>& wants) {
     const DeviceDriver* driver = driver_of_class(name);
     if (driver == nullptr) return fmt::format("device class {} is not supported", name);
-    if (const auto problem = devices_.problems.find(name); problem != devices_.problems.end()) return problem->second;
+    if (const auto problem = devices_.problems.find(name); problem != devices_.problems.end()) {
+      passing_ = devices_.classless.contains(name);  // made anew with its driver
+      return problem->second;
+    }
     auto allocated = driver->kind == DeviceKind::kCpu ? cpus() : gpus(name);
     if (!allocated) return allocated.error();
     std::int64_t total = 0;

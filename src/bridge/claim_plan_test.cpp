@@ -247,6 +247,15 @@ TEST_F(Claims, FaultsOfTheRequestItself) {
   EXPECT_THAT(device_faults(own), ElementsAre(HasSubstr("spec.resourceClaims is not supported")));
 }
 
+// With the chart of its driver: that is no fault of the node.
+TEST_F(Claims, AClassThatIsMadeAnewMayPass) {
+  add_gpus(1);
+  give(1, "0");
+  ledger.on_class(device_class("gpu.example.com", interner), nullptr);
+  EXPECT_THAT(plan(pod("p", {{"gpu.example.com", 1}})).error(), HasSubstr("there is no DeviceClass gpu.example.com"));
+  EXPECT_TRUE(passes(pod("p", {{"gpu.example.com", 1}})));
+}
+
 // Another driver's class, or no class, names slices of the GPUs that Slurm counts.
 TEST_F(Claims, AGpuOfWhichASliceIsInUseIsNotGiven) {
   json::Array devices = make_gpus(0, 2);

@@ -98,6 +98,7 @@ class Reader final {
     if (all == devices_.end()) return;
     const auto device_class = classes_.find(driver.device_class);
     if (device_class == classes_.end()) {
+      out_.classless.emplace(driver.device_class);
       return problem(driver, fmt::format("there is no DeviceClass {}", driver.device_class));
     }
     std::vector<Found> members;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ struct NodeDevices {
   std::map<std::string, std::vector<NumberedDevice>, std::less<>> gpus;  // by class; none is empty
   CpuLayout cpus;                                                        // count 0: no CPU devices
   std::map<std::string, std::string, std::less<>> problems;              // by class: why it cannot be used here
+  std::set<std::string, std::less<>> classless;                          // of these: there is no such DeviceClass
 
   std::size_t count(std::string_view device_class) const noexcept;  // as Slurm counts them
   std::string taint(std::string_view device_class) const;           // of one of them; empty: none has any

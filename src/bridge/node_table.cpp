@@ -265,7 +265,7 @@ std::vector<Neighbour> NodeTable::neighbours(const std::string& node) const {
   std::vector<Neighbour> out;
   for (const auto& [uid, other] : usage_.ours(node)) {
     out.push_back({other.pod, other.job, other.restarts, Neighbour::Hold::kHolds, TimePoint::max()});
-    if (look_) look_(out.back());
+    if (look_) look_(node, out.back());
   }
   return out;
 }

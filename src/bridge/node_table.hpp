@@ -35,7 +35,7 @@ class NodeTable final : public NodeView {
   NodeUsage& usage() noexcept { return usage_; }
   Volumes& volumes() noexcept { return volumes_; }
   // Says what is known of a neighbour's job. Without it every one holds.
-  void on_neighbour(std::function<void(Neighbour&)> look) { look_ = std::move(look); }
+  void on_neighbour(std::function<void(const std::string& node, Neighbour&)> look) { look_ = std::move(look); }
   // Grows when something changed that may change an answer of candidates().
   std::uint64_t generation() const noexcept { return generation_; }
   // What its memory grows by: the most nodes there have been at a time.
@@ -89,7 +89,7 @@ class NodeTable final : public NodeView {
   std::deque<std::uint32_t> changes_;  // the latest changed nodes; the last one made generation_ what it is
   NodeUsage usage_;
   Volumes volumes_;
-  std::function<void(Neighbour&)> look_;
+  std::function<void(const std::string& node, Neighbour&)> look_;
   const DeviceLedger* devices_ = nullptr;
   std::uint64_t generation_ = 1;
 };

@@ -256,7 +256,7 @@ TEST_F(NodeTableTest, NeighboursArePodsThatHaveNotEnded) {
   ending->meta.labels = {{interner("scheduler.slinky.slurm.net/slurm-jobid"), interner("7")}};
   ending->node_name = interner("n1");
   table.on_pod(nullptr, ending);
-  table.on_neighbour([](Neighbour& other) {
+  table.on_neighbour([](const std::string&, Neighbour& other) {
     EXPECT_EQ(other.job, JobId{7});
     other.hold = Neighbour::Hold::kOver;
   });

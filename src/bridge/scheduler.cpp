@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "base/log.hpp"
+#include "bridge/node_facts.hpp"
 #include "bridge/pace.hpp"
 #include "bridge/pod_patch.hpp"
 #include "bridge/scheduler_impl.hpp"
 #include "bridge/unit_jobs.hpp"
+#include "slurm/hostlist.hpp"
 
 namespace bascule::bridge {
 
@@ -33,7 +35,7 @@ void Scheduler::Impl::connect() {
     if (!after || after->terminal()) devices.forget(pod->meta.uid);
     if (!after) notes.forget(pod->meta.uid);
   });
-  table.on_neighbour([this](Neighbour& other) { look_at(other); });
+  table.on_neighbour([this](const std::string& node, Neighbour& other) { look_at(node, other); });
   nodes.on_change([this](const NodePtr& before, const NodePtr& after) {
     table.on_node(before, after);
     nodes_changed();
@@ -74,16 +76,20 @@ void Scheduler::Impl::connect() {
   mirror.on_health([this](bool) { all_again(); });
 }
 
-// A pod whose job is lost and whose id is another's holds its node without Slurm's knowledge.
-void Scheduler::Impl::look_at(Neighbour& other) const {
+// A pod whose job is lost and whose id is another's, or whose job slurmctld has started anew elsewhere, holds its node
+// without Slurm's knowledge.
+void Scheduler::Impl::look_at(const std::string& node, Neighbour& other) const {
+  using Hold = Neighbour::Hold;
   const auto job = mirror.job(other.job);
   other.confirmed_at = mirror.confirmed_at(other.job);
-  if (job) {
-    const bool holds = runs(*job) && !requeued_since(*job, other.restarts) && index->is_job_of(*job, *other.pod);
-    other.hold = holds ? Neighbour::Hold::kHolds : Neighbour::Hold::kOver;
-  } else {
-    const bool gone = mirror.knowledge(other.job) == slurm::Knowledge::kGone;
-    other.hold = gone ? Neighbour::Hold::kOver : Neighbour::Hold::kUnknown;
+  if (!job) {
+    other.hold = mirror.knowledge(other.job) == slurm::Knowledge::kGone ? Hold::kOver : Hold::kUnknown;
+  } else if (!runs(*job) || requeued_since(*job, other.restarts) || !index->is_job_of(*job, *other.pod)) {
+    other.hold = Hold::kOver;
+  } else if (!job->nodes.empty()) {
+    const NodePtr known = nodes.get({"", node});
+    const auto there = slurm::hostlist_contains(job->nodes, known ? slurm_name_of(*known) : node);
+    other.hold = !there ? Hold::kUnknown : *there ? Hold::kHolds : Hold::kOver;
   }
 }
 

@@ -75,7 +75,7 @@ struct Scheduler::Impl {
 
   // What happens, and the plan for one unit (scheduler.cpp).
   void connect();
-  void look_at(Neighbour& other) const;
+  void look_at(const std::string& node, Neighbour& other) const;
   void volumes_changed();
   void nodes_changed();
   void all_again();

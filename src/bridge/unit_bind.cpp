@@ -31,9 +31,13 @@ void UnitPlanner::running(HeldJob& held) {
                 "Slurm job " + job.id.str() + " is RUNNING; waiting for the first node table from Slurm");
   }
   if (!knows_layout(held)) return;
+  const std::size_t volumes = plan_.volumes.size();
   Seats found = seats(held);
-  if (denied(held, found)) return;
   const std::size_t members = held.members() + placed(&held);
+  // Members whose volumes were made on these nodes could start on no others.
+  const bool all = found.refused.empty() && found.denied.empty() && found.absent.empty() && members >= minimum();
+  if (held.bound == 0 && !all) plan_.volumes.resize(volumes);
+  if (denied(held, found)) return;
   if (held.bound == 0 && members < minimum()) found.problem = "its gang has only " + too_few(members);
   if (found.absent.empty()) memory_.absent.erase(job.id);
   if (found.problem.empty()) {
@@ -43,7 +47,7 @@ void UnitPlanner::running(HeldJob& held) {
     if (held.bound == 0) return;  // all or none
   }
   if (!knows_devices(held, found)) return;
-  if (wait_for_volumes(held, found.unready)) bind(held, std::move(found.binds));
+  if (wait_for_volumes(held, found)) bind(held, std::move(found.binds));
 }
 
 // What becomes of each waiting pod on the host that the job has for it.
@@ -78,6 +82,7 @@ UnitPlanner::Seats UnitPlanner::seats(const HeldJob& held) {
     }
     if (refusal.empty() && !pod.claims.empty() && needs_volumes(pod, *node, out.problem)) {
       out.unready.push_back(held.pods[i]);
+      out.unmade.push_back(host);
     } else if (refusal.empty()) {
       beside[host].push_back(held.pods[i]);
       out.binds.push_back({held.pods[i], node, job.id, job.restart_count, std::move(device_claim)});
@@ -99,9 +104,9 @@ bool UnitPlanner::needs_volumes(const kube::Pod& pod, const kube::Node& node, st
 }
 
 // False: nobody of the job is bound yet.
-bool UnitPlanner::wait_for_volumes(const HeldJob& held, const std::vector<PodPtr>& unready) {
+bool UnitPlanner::wait_for_volumes(const HeldJob& held, const Seats& seats) {
   const slurm::Job& job = *held.view->job;
-  if (unready.empty()) {
+  if (seats.unready.empty()) {
     memory_.volumes.erase(job.id);
     return true;
   }
@@ -110,9 +115,9 @@ bool UnitPlanner::wait_for_volumes(const HeldJob& held, const std::vector<PodPtr
   wake_at(std::min(patience, now_ + 30s));
   if (now_ >= patience && held.bound == 0) {
     memory_.volumes.erase(job.id);
-    plan_.cancels.push_back({job.id, "the volumes of its pods were not made"});
+    give_back(held, seats.unmade, "the volumes of its pods were not made on the nodes that Slurm gave");
   }
-  wait(unready, "VolumeNotReady", "Slurm job " + job.id.str() + " is RUNNING; the pod's volumes are being made");
+  wait(seats.unready, "VolumeNotReady", "Slurm job " + job.id.str() + " is RUNNING; the pod's volumes are being made");
   return held.bound > 0;
 }
 
@@ -327,8 +332,10 @@ void UnitPlanner::misfit(const HeldJob& held, const Seats& seats) {
   const slurm::Job& job = *held.view->job;
   const std::string& problem = seats.problem;
   plan_.waits_for_nodes = true;
-  const TimePoint since = memory_.misfits.try_emplace(job.id, now_).first->second;
-  const TimePoint patience = since + (seats.ending ? kEndPatience : kMisfitPatience);
+  UnitMemory::Misfit& known = memory_.misfits.try_emplace(job.id, now_, seats.ending).first->second;
+  if (known.ending && !seats.ending) known.since = now_;  // another cause
+  known.ending = seats.ending;
+  const TimePoint patience = known.since + (seats.ending ? kEndPatience : kMisfitPatience);
   wake_at(now_ + 1s);
   if (now_ >= patience && slurm_.reachable) {
     memory_.misfits.erase(job.id);

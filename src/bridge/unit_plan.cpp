@@ -126,6 +126,14 @@ void UnitPlanner::pending(HeldJob& held) {
   memory_.absent.erase(view.job->id);
   plan_.waits_for_nodes = true;
   for (const PodPtr& pod : held.pods) mark(pod, *view.job);
+  // slurmctld has lost the start of a job whose pods run: it is held to their nodes by the pod sync, and nothing that
+  // it asks for may be changed under them.
+  if (held.bound > 0) {
+    wake_at(now_ + 5s);
+    return wait(
+        held.pods, "SlurmUnknown",
+        "Slurm job " + view.job->id.str() + " is PENDING although pods of it run: slurmctld has lost its start");
+  }
   const std::size_t others = placed(&held);
   if (unit_.root && unit_.root->gang && held.pods.size() + jobs_.uncovered.size() + others < minimum()) {
     // Members of a requeued gang come one by one.
@@ -184,7 +192,7 @@ void UnitPlanner::follow(const HeldJob& held, Waiting& waiting, std::size_t othe
       wake_at(asked->second.pace.next(kUpdateAtMost));
     } else {
       // slurm-bridge requires the nodes of the moment of its submit: none that joins or gets well later would do.
-      if (view.record.spec.empty() && held.bound == 0) wanted->description.required_nodes.emplace();
+      if (view.record.spec.empty()) wanted->description.required_nodes.emplace();
       plan_.update = UnitPlan::Update{view.job->id, std::move(wanted->description), std::move(mark)};
     }
   }

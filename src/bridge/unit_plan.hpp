@@ -156,9 +156,14 @@ struct UnitMemory {
   std::optional<TimePoint> doubt;       // a submit ended at this time without a clear answer
   std::optional<TimePoint> hold_until;  // after a refusal or error
   std::string hold_why;
-  std::uint32_t failures = 0;                                    // in a row
-  std::optional<TimePoint> submitted;                            // the last job that Slurm took
-  std::map<JobId, TimePoint> misfits, volumes, absent;           // running jobs that cannot be used yet, since when
+  std::uint32_t failures = 0;                  // in a row
+  std::optional<TimePoint> submitted;          // the last job that Slurm took
+  std::map<JobId, TimePoint> volumes, absent;  // running jobs that cannot be used yet, since when
+  struct Misfit {
+    TimePoint since;
+    bool ending;  // what it waits for may pass
+  };
+  std::map<JobId, Misfit> misfits;                               // running jobs whose nodes are refused
   std::map<std::pair<JobId, std::uint32_t>, TimePoint> running;  // jobs, with their restarts: when first seen RUNNING
   std::map<JobId, TimePoint> ended;                              // jobs that are over: when first seen so
   std::optional<TimePoint> unlisted_since;                       // labels name a job that may or may not be

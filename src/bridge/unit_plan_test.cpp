@@ -275,7 +275,7 @@ TEST_F(UnitPlanTest, AsksAboutThePodsOnTheNodeBeforeItBindsBesideThem) {
   Neighbour known;
   known.hold = Neighbour::Hold::kHolds;
   known.confirmed_at = now;
-  nodes.on_neighbour([&](Neighbour& one) {
+  nodes.on_neighbour([&](const std::string&, Neighbour& one) {
     EXPECT_EQ(one.job, JobId{5});
     one.hold = known.hold;
     one.confirmed_at = known.confirmed_at;
@@ -314,7 +314,7 @@ TEST_F(UnitPlanTest, ANodeWhosePodIsNotKnownToSlurmIsGivenBackInTheEnd) {
   other->meta.labels = {{interner(names::kSlurmJobId), interner("5")}};
   other->node_name = interner("n2");
   nodes.on_pod(nullptr, other);
-  nodes.on_neighbour([&](Neighbour& one) { one.hold = Neighbour::Hold::kUnknown; });
+  nodes.on_neighbour([&](const std::string&, Neighbour& one) { one.hold = Neighbour::Hold::kUnknown; });
   add_job(7, slurm::JobState::kRunning, "n2");
   mark(7);
   UnitPlan p = plan();
@@ -342,7 +342,7 @@ TEST_F(UnitPlanTest, ManyPodsOnTheNodeAreLookedUpTogether) {
     nodes.on_pod(nullptr, other);
   }
   TimePoint confirmed = now;
-  nodes.on_neighbour([&](Neighbour& one) { one.confirmed_at = confirmed; });
+  nodes.on_neighbour([&](const std::string&, Neighbour& one) { one.confirmed_at = confirmed; });
   add_job(7, slurm::JobState::kRunning, "n2");
   mark(7);
   now += 1ms;
@@ -492,7 +492,7 @@ TEST_F(UnitPlanTest, ABindingRefusedOnceDoesNotCountOnWhileItsNodeWaitsForSometh
   other->meta.labels = {{interner(names::kSlurmJobId), interner("5")}};
   other->node_name = interner("n1");
   nodes.on_pod(nullptr, other);
-  nodes.on_neighbour([&](Neighbour& one) { one.hold = Neighbour::Hold::kOver; });
+  nodes.on_neighbour([&](const std::string&, Neighbour& one) { one.hold = Neighbour::Hold::kOver; });
   add_job(7, slurm::JobState::kRunning, "n1");
   mark(7);
   plan();

@@ -74,6 +74,7 @@ class UnitPlanner final {
   struct Seats {
     std::vector<UnitPlan::Bind> binds;
     std::vector<PodPtr> unready;       // that wait for volumes
+    std::vector<std::string> unmade;   // hosts of these
     std::vector<PodPtr> absent;        // whose devices on their host are away, or not known
     std::vector<std::string> without;  // hosts of these
     std::string absence;               // the last one's
@@ -86,7 +87,7 @@ class UnitPlanner final {
   void running(HeldJob& held);
   Seats seats(const HeldJob& held);
   bool needs_volumes(const kube::Pod& pod, const kube::Node& node, std::string& problem);
-  bool wait_for_volumes(const HeldJob& held, const std::vector<PodPtr>& unready);
+  bool wait_for_volumes(const HeldJob& held, const Seats& seats);
   bool knows_devices(const HeldJob& held, const Seats& seats);
   bool holds_devices(JobId id) const;
   void drop_device_claims(const std::vector<PodPtr>& waiting);

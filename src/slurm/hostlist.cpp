@@ -238,6 +238,14 @@ std::expected<std::vector<std::string>, std::string> expand_hostlist(std::string
   }
 }
 
+std::optional<bool> hostlist_contains(std::string_view text, std::string_view name) {
+  try {
+    return Hostlist::parse(text).contains(name);
+  } catch (const HostlistError&) {
+    return std::nullopt;
+  }
+}
+
 namespace {
 
 // A name as prefix and last number; no number when it does not end with a digit, or with too many.

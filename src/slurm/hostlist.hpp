@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <expected>
 #include <functional>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -60,6 +61,9 @@ class Hostlist final {
 
 // Parse and expand; what is wrong as a sentence.
 std::expected<std::vector<std::string>, std::string> expand_hostlist(std::string_view text, HostlistLimits limits = {});
+
+// nullopt: it cannot be read.
+std::optional<bool> hostlist_contains(std::string_view text, std::string_view name);
 
 // The shortest form Slurm itself writes: neighbours in the order given that differ only in their last number share a
 // bracket, numbers that follow each other at one width become a range. Names are taken as they are.

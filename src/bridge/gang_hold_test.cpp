@@ -1,0 +1,98 @@
+// What a gang does with nodes that it holds and cannot use at once: jobs whose start slurmctld has lost, hosts that are
+// refused, volumes that must be made first.
+#include "bridge/gang_plan_test.hpp"
+
+namespace bascule::bridge {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Three of four run. Cancelled it would end them, and made smaller it would start without their nodes.
+TEST_F(GangTest, AJobWhoseStartIsLostKeepsItsPodsAndItsSize) {
+  view.root->gang->minimum = 4;
+  for (const auto& [name, host] : {std::pair("a", "n1"), {"b", "n2"}, {"c", "n3"}}) bind(*add_pod(name), 7, host);
+  mark(*add_pod("d"), 7);
+  for (const std::uint32_t minimum : {4u, 1u}) {
+    view.root->gang->minimum = minimum;
+    view.jobs.clear();
+    add_job(7, slurm::JobState::kPending, {"a", "b", "c", "d"});
+    const UnitPlan p = plan();
+    EXPECT_TRUE(p.cancels.empty()) << minimum;
+    EXPECT_FALSE(p.update) << minimum;
+    EXPECT_FALSE(p.submit) << minimum;
+    ASSERT_EQ(p.waiting.size(), 1u);
+    EXPECT_THAT(p.waiting[0].message, HasSubstr("slurmctld has lost its start"));
+  }
+}
+
+// Another cause than the one that was waited for has a patience of its own.
+TEST_F(GangTest, AHostThatIsRefusedForAnotherCauseIsNotGivenBackAtOnce) {
+  view.root->gang->minimum = 1;
+  mark(*add_pod("a"), 7);
+  add_job(7, slurm::JobState::kRunning, {"a"}, "n1");
+  auto ending = std::make_shared<kube::Pod>();
+  ending->meta.key = {"ns", "ending"};
+  ending->meta.uid = Uid("ending");
+  ending->meta.labels = {{interner(names::kSlurmJobId), interner("5")}};
+  ending->node_name = interner("n1");
+  nodes.on_pod(nullptr, ending);
+  nodes.on_neighbour([](const std::string&, Neighbour& one) { one.hold = Neighbour::Hold::kOver; });
+  EXPECT_TRUE(plan().cancels.empty());
+  now += 2 * kMisfitPatience;
+  view.jobs[0].confirmed_at = now;
+  EXPECT_TRUE(plan().cancels.empty()) << "the end of the other pod is waited for";
+  nodes.on_pod(ending, nullptr);
+  const NodePtr before = nodes.by_slurm_name("n1");
+  auto tainted = std::make_shared<kube::Node>(*before);
+  tainted->taints = {{interner("team"), {}, interner("NoSchedule")}};
+  nodes.on_node(before, tainted);
+  EXPECT_TRUE(plan().cancels.empty());
+  now += kMisfitPatience - 1s;
+  view.jobs[0].confirmed_at = now;
+  EXPECT_TRUE(plan().cancels.empty());
+  now += 1s;
+  view.jobs[0].confirmed_at = now;
+  EXPECT_EQ(plan().cancels.size(), 1u);
+}
+
+struct GangVolumesTest : GangTest {
+  GangVolumesTest() {
+    nodes.volumes().set_known(true);
+    nodes.volumes().on_class(nullptr, object(R"({"metadata":{"name":"local"},"provisioner":"csi.example.com",)"
+                                             R"("volumeBindingMode":"WaitForFirstConsumer"})"));
+    for (const std::string name : {"a", "b"}) {
+      auto pod = add_pod(name);
+      pod->claims = {interner("of-" + name)};
+      mark(*pod, 7);
+      nodes.volumes().on_claim(
+          nullptr, object(R"({"metadata":{"namespace":"ns","name":"of-)" + name + R"(","uid":"u)" + name +
+                          R"("},"spec":{"storageClassName":"local",)" + R"("accessModes":["ReadWriteOnce"],)" +
+                          R"("resources":{"requests":{"storage":"5Gi"}}}})"));
+    }
+  }
+  ObjectPtr object(const std::string& text) { return kube::decode_dynamic(text, interner); }
+};
+
+// Volumes are made where they are used: with some of them on these nodes the gang could start on no others.
+TEST_F(GangVolumesTest, NoVolumeIsMadeForAGangThatCannotStartHere) {
+  add_job(7, slurm::JobState::kRunning, {"a", "b"}, "n1,elsewhere");
+  EXPECT_TRUE(plan().volumes.empty()) << "elsewhere is no node of this cluster";
+  view.jobs.clear();
+  add_job(7, slurm::JobState::kRunning, {"a", "b"}, "n1,n2");
+  EXPECT_EQ(plan().volumes.size(), 2u);
+}
+
+TEST_F(GangVolumesTest, NodesWhereVolumesAreNotMadeAreLeftOut) {
+  add_job(7, slurm::JobState::kRunning, {"a", "b"}, "n1,n2");
+  plan();
+  now += kVolumePatience;
+  view.jobs[0].confirmed_at = now;
+  ASSERT_EQ(plan().cancels.size(), 1u);
+  view.jobs.clear();
+  const UnitPlan next = plan();
+  ASSERT_TRUE(next.submit);
+  EXPECT_EQ(next.submit->excluded_nodes, std::vector<std::string>{"n1,n2"});
+}
+
+}  // namespace
+}  // namespace bascule::bridge
