@@ -249,5 +249,23 @@ TEST_F(KubeClient, discovery) {
   EXPECT_EQ(run(discovery.versions("x")), (std::vector<std::string>{"v2", "v1"}));
 }
 
+// Whoever may create a pod may name any group as its owner's.
+TEST_F(KubeClient, discovery_keeps_nothing_for_ever) {
+  Client client(loop, *transport, {});
+  Discovery discovery(client);
+  for (int i = 0; i < 1000; ++i) {
+    answers = {{.status = 404, .body = "404 page not found"}};
+    EXPECT_FALSE(run(discovery.serves({"g" + std::to_string(i), "v1", "ys", "Y", true})));
+  }
+  loop.advance(61s);
+  answers = {{.status = 404, .body = "404 page not found"}};
+  EXPECT_FALSE(run(discovery.serves({"last", "v1", "ys", "Y", true})));
+  EXPECT_EQ(discovery.kept(), 1U);
+  const std::size_t asked = seen.size();
+  EXPECT_FALSE(run(discovery.serves({std::string(254, 'x'), "v1", "ys", "Y", true})));
+  EXPECT_FALSE(run(discovery.serves({"x", std::string(64, 'v'), "ys", "Y", true})));
+  EXPECT_EQ(seen.size(), asked) << "no API group has such a name";
+}
+
 }  // namespace
 }  // namespace bascule::kube

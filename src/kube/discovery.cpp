@@ -14,10 +14,20 @@ json::Value parse_answer(const std::string& path, const std::string& text) {
   }
 }
 
+constexpr std::size_t kLongestGroup = 253;
+constexpr std::size_t kLongestVersion = 63;
+
 }  // namespace
+
+bool Discovery::can_be(std::string_view api_version) noexcept {
+  const std::size_t slash = api_version.find('/');
+  if (slash == std::string_view::npos) return api_version.size() <= kLongestVersion;
+  return slash <= kLongestGroup && api_version.size() - slash - 1 <= kLongestVersion;
+}
 
 Task<std::vector<Resource>> Discovery::resources(std::string group, std::string version, std::stop_token stop) {
   const std::string name = group.empty() ? version : group + "/" + version;
+  if (!can_be(name)) co_return std::vector<Resource>();
   const auto known = served_.find(name);
   if (known != served_.end() && client_.loop().now() < known->second.until) co_return known->second.resources;
   const std::string path = (group.empty() ? "/api/" : "/apis/") + name;
@@ -37,7 +47,9 @@ Task<std::vector<Resource>> Discovery::resources(std::string group, std::string 
                      std::string(json::string_at(item, {"kind"})), json::bool_at(item, {"namespaced"})});
     }
   }
-  served_[name] = {out, client_.loop().now() + keep_};
+  const TimePoint now = client_.loop().now();
+  std::erase_if(served_, [now](const auto& entry) { return entry.second.until <= now; });
+  served_[name] = {out, now + keep_};
   co_return out;
 }
 

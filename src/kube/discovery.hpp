@@ -16,6 +16,9 @@ class Discovery final {
  public:
   explicit Discovery(Client& client, Duration keep = std::chrono::minutes(1)) : client_(client), keep_(keep) {}
 
+  // Whether there may be such an API version, "group/version" or "v1": a longer group than DNS has, or version than a
+  // label, is served by nobody.
+  static bool can_be(std::string_view api_version) noexcept;
   // Whether group, version and resource are served. Throws as Client
   // does: no answer is not "no".
   Task<bool> serves(Resource resource, std::stop_token stop = {});
@@ -24,6 +27,7 @@ class Discovery final {
                                         std::stop_token stop = {});
   // Versions of a group, the preferred one first; empty: no such group.
   Task<std::vector<std::string>> versions(std::string group, std::stop_token stop = {});
+  std::size_t kept() const noexcept { return served_.size(); }
   void forget() noexcept { served_.clear(); }
 
  private:
