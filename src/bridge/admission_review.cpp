@@ -16,6 +16,7 @@ using Operation = kube::AdmissionOperation;
 // Bounds what a refusal may say: every sentence is about a field, and a pod may have thousands of wrong ones.
 constexpr std::size_t kMaxSentences = 20;
 constexpr std::string_view kSuperusers = "system:masters";  // the API server lets this group do anything
+constexpr std::string_view kKubelets = "system:nodes";
 constexpr std::string_view kDefaultScheduler = "default-scheduler";
 constexpr std::string_view kMirror = "kubernetes.io/config.mirror";
 
@@ -23,8 +24,13 @@ std::string_view scheduler_of(const json::Value& pod) {
   return json::string_at(pod, {"spec", "schedulerName"}, kDefaultScheduler);
 }
 
-bool is_mirror(const json::Value& pod) {
-  return json::find(pod, {"metadata", "annotations", kMirror}) != nullptr;
+bool is_of(const Review& review, std::string_view group) {
+  return std::ranges::find(review.groups, group) != review.groups.end();
+}
+
+// Anybody may write the annotation; only a kubelet runs the pod already.
+bool is_mirror(const Review& review) {
+  return is_of(review, kKubelets) && json::find(*review.object, {"metadata", "annotations", kMirror}) != nullptr;
 }
 
 bool is_of_daemon_set(const json::Value& pod) {
@@ -36,8 +42,9 @@ bool is_of_daemon_set(const json::Value& pod) {
 }
 
 // What the pod alone says: handled, not handled, or (unknown) as its namespace is.
-Managed by_pod(const Config& config, const json::Value& pod) {
-  if (is_mirror(pod)) return Managed::kNo;
+Managed by_pod(const Config& config, const Review& review) {
+  const json::Value& pod = *review.object;
+  if (is_mirror(review)) return Managed::kNo;
   if (scheduler_of(pod) == config.scheduler_name) return Managed::kYes;
   return is_of_daemon_set(pod) ? Managed::kNo : Managed::kUnknown;
 }
@@ -49,12 +56,12 @@ bool concerns_us(const Review& review) {
 }
 
 Managed handled(const Config& config, const Review& review, Managed by_namespace) {
-  const Managed own = by_pod(config, *review.object);
+  const Managed own = by_pod(config, review);
   return own == Managed::kUnknown ? by_namespace : own;
 }
 
 bool is_trusted(const Config& config, const Review& review) {
-  if (std::ranges::find(review.groups, kSuperusers) != review.groups.end()) return true;
+  if (is_of(review, kSuperusers)) return true;
   return std::ranges::any_of(config.trusted_users, [&](std::string_view pattern) {
     if (pattern.ends_with('*')) return review.user.starts_with(pattern.substr(0, pattern.size() - 1));
     return review.user == pattern;
@@ -147,8 +154,7 @@ Managed managed(const Config& config, std::string_view ns, const json::Object* l
 }
 
 bool needs_namespace(const Config& config, const Review& review) {
-  return config.managed_namespace_selector && concerns_us(review) &&
-         by_pod(config, *review.object) == Managed::kUnknown;
+  return config.managed_namespace_selector && concerns_us(review) && by_pod(config, review) == Managed::kUnknown;
 }
 
 Verdict mutate(const Config& config, const Review& review, Managed by_namespace) {

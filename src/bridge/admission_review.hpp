@@ -1,10 +1,10 @@
 // What the bridge says to a pod that is created or changed. Pure: a review and what is known of its namespace go in,
 // a decision comes out. Source: Kubernetes "Dynamic Admission Control", admission.k8s.io/v1.
 //
-// A pod is handled when its namespace is managed or it names our scheduler. Mirror pods never are: kubelet has started
-// them already. Pods of DaemonSets are only when they name our scheduler: their place is not for Slurm to choose.
-// Invariants: a pod that is not handled passes untouched; an update is refused only for what it changes, so that a pod
-// let in earlier, or while the webhook was away, can still be updated and deleted.
+// A pod is handled when its namespace is managed or it names our scheduler. Mirror pods that a kubelet makes never are:
+// it has started them already. Pods of DaemonSets are only when they name our scheduler: their place is not for Slurm
+// to choose. Invariants: a pod that is not handled passes untouched; an update is refused only for what it changes, so
+// that a pod let in earlier, or while the webhook was away, can still be updated and deleted.
 #pragma once
 
 #include <cstdint>

@@ -137,7 +137,22 @@ TEST(Mutate, LeavesDaemonSetAndMirrorPodsAlone) {
   EXPECT_THAT(mutated(Case::of("CREATE", "hpc", pod(R"({"schedulerName":"slurm-bridge-scheduler"})", owned))).patch,
               SizeIs(1));
   const char* mirror = R"({"annotations":{"kubernetes.io/config.mirror":"x"}})";
-  EXPECT_THAT(mutated(Case::of("CREATE", "hpc", pod(R"({"nodeName":"n1"})", mirror))).patch, IsEmpty());
+  Case kubelets = Case::of("CREATE", "hpc", pod(R"({"nodeName":"n1"})", mirror), nullptr, "system:node:n1");
+  kubelets.review.groups = {"system:nodes", "system:authenticated"};
+  EXPECT_THAT(mutated(kubelets).patch, IsEmpty());
+}
+
+// Whoever may create pods may write the annotation.
+TEST(Create, OnlyAKubeletsPodIsAMirror) {
+  const json::Value forged = pod(
+      R"({"nodeName":"n1","schedulerName":"slurm-bridge-scheduler"})",
+      R"({"annotations":{"kubernetes.io/config.mirror":"x"},"labels":{"scheduler.slinky.slurm.net/slurm-jobid":"7"}})");
+  EXPECT_THAT(created("hpc", forged), HasSubstr("slurm-jobid"));
+  EXPECT_THAT(created("web", forged), HasSubstr("slurm-jobid"));
+  EXPECT_EQ(json::find(result(Case::of("CREATE", "hpc", forged)), {"spec", "nodeName"}), nullptr);
+  Case kubelets = Case::of("CREATE", "hpc", forged, nullptr, "system:node:n1");
+  kubelets.review.groups = {"system:nodes"};
+  EXPECT_TRUE(validated(kubelets).allowed);
 }
 
 // --- which pods are handled ------------------------------------------------------------------------------------------
