@@ -125,6 +125,35 @@ TEST_F(ExplainTest, AGroupWithoutPodsAndOneOfTheWorkloadApi) {
   EXPECT_EQ(groups[0].verdict, "1 of the 2 pods that must start together is there.");
 }
 
+// Over those of a PodGroup of Kubernetes' own those of the Job and of the Workload win.
+TEST_F(ExplainTest, AGangSaysWhichOfItsObjectsHasWhatIsInVain) {
+  const kube::Resource workloads{"scheduling.k8s.io", "v1alpha2", "workloads", "Workload", true};
+  for (const kube::Resource& one : {kWorkloadGroup, workloads}) api.add_resource(one);
+  api.create(kWorkloadGroup, json::parse(R"({"apiVersion":"scheduling.k8s.io/v1alpha2","kind":"PodGroup",
+               "metadata":{"namespace":"ml","name":"w"},"spec":{"schedulingPolicy":{"gang":{"minCount":2}},
+               "podGroupTemplateRef":{"workload":{"workloadName":"load"}}}})"));
+  api.create(workloads, json::parse(R"({"apiVersion":"scheduling.k8s.io/v1alpha2","kind":"Workload",
+               "metadata":{"namespace":"ml","name":"load"},"spec":{}})"));
+  const json::Value job = api.create(
+      kube::resources::kJobs,
+      testing::make_job({.name = "j", .ns = "ml", .annotations = {{"slurmjob.slinky.slurm.net/acount", "x"}}}));
+  json::Value value = pod("w-0", {});
+  value.at("spec").get_object()["schedulingGroup"] = json::Object{{"podGroupName", "w"}};
+  value.at("metadata").get_object()["ownerReferences"] =
+      json::Array{json::Object{{"apiVersion", "batch/v1"},
+                               {"kind", "Job"},
+                               {"name", "j"},
+                               {"uid", json::string_at(job, {"metadata", "uid"})},
+                               {"controller", true}}};
+  add(value);
+  const Explanation e = explain("w-0");
+  EXPECT_THAT(fact(e, "doubtful"), HasSubstr("acount is not known"));
+  EXPECT_EQ(fact(e, "annotations"), "of Workload ml/load, Job ml/j and PodGroup ml/w");
+  EXPECT_EQ(e.group->verdict, "1 of the 2 pods that must start together is there.");
+  forbid("get", "jobs", {"batch"});
+  EXPECT_EQ(explain("w-0").group->verdict, e.group->verdict) << "whoever may not read Jobs gets the rest";
+}
+
 TEST_F(ExplainTest, EveryGroupOfALeaderWorkerSet) {
   api.add_resource(kSets);
   api.create(kSets, json::parse(R"({"apiVersion":"leaderworkerset.x-k8s.io/v1","kind":"LeaderWorkerSet",

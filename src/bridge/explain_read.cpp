@@ -34,7 +34,7 @@ class Reader final {
   }
 
   Task<Owners::Found> root_of(PodPtr pod) { return owners_.root_of(std::move(pod), {}); }
-  // Of a group. The Job above the pod would only add annotations to it.
+  // Of a group, without the Job above the pod: that only adds annotations, and who asks may not be allowed to read it.
   Task<Owners::Found> root(PodPtr pod) {
     auto alone = std::make_shared<kube::Pod>(*pod);
     alone->meta.owners.clear();
@@ -84,7 +84,9 @@ std::string selector_of(const Group& group) {
 void tell_root(const Owners::Found& found, const PodPtr& pod, PodSurroundings& around) {
   const Root* root = std::get_if<Root>(&found);
   if (root == nullptr) return;
-  if (root->uid != pod->meta.uid) around.root = root->kind + " " + root->key.str();
+  if (root->uid != pod->meta.uid) {
+    around.root = (root->louder.empty() ? "" : root->louder + " and ") + root->kind + " " + root->key.str();
+  }
   for (const std::string& one : root_warnings(*root, {pod})) around.doubts += (around.doubts.empty() ? "" : "; ") + one;
 }
 
@@ -124,8 +126,8 @@ Task<Explanation> read_pod_explanation(kube::Client& client, NamespacedName key)
   around.claim = co_await read_claim(client, decoded);
   if (const auto group = group_of(*decoded)) {
     auto members = co_await reader.members(key.ns, selector_of(*group));
+    tell_root(co_await reader.root_of(decoded), decoded, around);
     const Owners::Found root = co_await reader.root(decoded);
-    tell_root(root, decoded, around);
     around.group = explain_group(*group, root, std::move(members[group->unit]));
   } else if (!decoded->terminal()) {
     tell_root(co_await reader.root_of(decoded), decoded, around);

@@ -26,9 +26,18 @@ const kube::Resource* known_resource(std::string_view api_version, std::string_v
   return nullptr;
 }
 
+// No kind of Kubernetes or of a CRD has a longer name; an owner reference is any text.
+bool can_be(std::string_view api_version, std::string_view kind) {
+  return kube::Discovery::can_be(api_version) && kind.size() <= 63;
+}
+
+bool is_job(std::string_view api_version, std::string_view kind) {
+  return kind == "Job" && api_version == "batch/v1";
+}
+
 // What Slurm's jobs are made for; beside it what is above does not count.
 bool is_workload(std::string_view api_version, std::string_view kind) {
-  return (kind == "Pod" && api_version == "v1") || (kind == "Job" && api_version == "batch/v1") ||
+  return (kind == "Pod" && api_version == "v1") || is_job(api_version, kind) ||
          (kind == "JobSet" && api_version.starts_with("jobset.x-k8s.io/"));
 }
 
@@ -83,8 +92,7 @@ void override_annotations(kube::StringMap& to, const kube::StringMap& from) {
 }  // namespace
 
 bool always_speaks(std::string_view api_version, std::string_view kind) noexcept {
-  if (kind == "Job") return api_version == "batch/v1";
-  return (kind == "ReplicaSet" || kind == "StatefulSet") && api_version == "apps/v1";
+  return is_job(api_version, kind) || ((kind == "ReplicaSet" || kind == "StatefulSet") && api_version == "apps/v1");
 }
 
 Task<Owners::Found> Owners::root_of(PodPtr pod, std::stop_token stop) {
@@ -92,7 +100,7 @@ Task<Owners::Found> Owners::root_of(PodPtr pod, std::stop_token stop) {
   const kube::OwnerReference* owner = pod->meta.controller();
   if (owner == nullptr) co_return root_from_pod(*pod);
   const NamespacedName key{pod->meta.key.ns, owner->name.str()};
-  if (owner->kind == "Job" && owner->api_version == "batch/v1") co_return co_await job_root(key, owner->uid, stop);
+  if (is_job(owner->api_version, owner->kind)) co_return co_await job_root(key, owner->uid, true, stop);
   Above first{owner->api_version.str(), owner->kind.str(), key, owner->uid};
   std::optional<Found> found = co_await highest(std::move(first), stop);
   if (!found) co_return root_from_pod(*pod);
@@ -107,6 +115,10 @@ Task<std::optional<Owners::Found>> Owners::highest(Above first, std::stop_token 
   std::string what = "the pod's owner, ";
   std::optional<Above> next = std::move(first);
   for (int i = 0; next && i < kMostAbove && !is_copied_below(next->api_version, next->kind); ++i) {
+    if (is_job(next->api_version, next->kind)) {
+      Found job = co_await job_root(next->key, next->uid, false, stop);
+      co_return std::holds_alternative<Root>(job) ? remember(memory, std::get<Root>(std::move(job))) : std::move(job);
+    }
     const Looked looked = co_await look_at(*next, stop);
     if (!looked) co_return Found(what + looked.error());
     if (!*looked) break;
@@ -140,6 +152,7 @@ std::optional<Owners::Above> Owners::above(const json::Value& object) {
 
 // Rights are the site's to give: for a kind that we may not read one question each half minute, not one a pod.
 Task<Owners::Looked> Owners::look_at(Above& owner, std::stop_token stop) {
+  if (!can_be(owner.api_version, owner.kind)) co_return std::nullopt;
   const std::string kind = owner.api_version + " " + owner.kind + " " + owner.key.ns;
   const bool must = always_speaks(owner.api_version, owner.kind);
   const auto denied = denied_.find(kind);
@@ -190,22 +203,34 @@ Task<Owners::Found> Owners::owner_root(const kube::Resource& resource, Namespace
   co_return remember(memory, std::move(root));
 }
 
-Task<Owners::Found> Owners::job_root(NamespacedName key, Uid uid, std::stop_token stop) {
-  std::shared_ptr<const kube::Job> job = jobs_.get(key);
-  if (!jobs_.synced()) {  // of somebody who asks once
-    const auto object = co_await read(kube::resources::kJobs, key, stop);
-    if (!object) co_return "the pod's owner, " + object.error();
-    job = kube::decode_job(json::dump(*object), interner_);
+Task<Owners::FoundJob> Owners::find_job(NamespacedName key, Uid uid, std::stop_token stop) {
+  if (jobs_.synced()) {
+    std::shared_ptr<const kube::Job> job = jobs_.get(key);
+    if (job && job->meta.uid == uid) co_return job;
+    co_return std::unexpected("Job " + key.str() + ", is not known yet");
   }
-  if (!job || job->meta.uid != uid) co_return "the pod's owner, Job " + key.str() + ", is not known yet";
-  Root root{"batch/v1",           "Job", key, uid, job->meta.annotations, job->active_deadline_seconds,
-            job->template_limits, {},    {}};
-  const kube::OwnerReference* above = job->meta.controller();
+  // Of somebody who asks once.
+  const auto object = co_await read(kube::resources::kJobs, key, stop);
+  if (!object) co_return std::unexpected(object.error());
+  std::shared_ptr<const kube::Job> job = kube::decode_job(json::dump(*object), interner_);
+  if (job->meta.uid == uid) co_return job;
+  co_return std::unexpected("Job " + key.str() + ", is another object of that name");
+}
+
+Task<Owners::Found> Owners::job_root(NamespacedName key, Uid uid, bool direct, std::stop_token stop) {
+  const std::string higher = "an owner above the pod's, ";
+  const FoundJob job = co_await find_job(key, uid, stop);
+  if (!job) co_return (direct ? "the pod's owner, " : higher) + job.error();
+  const kube::Job& is = **job;
+  Root root{"batch/v1", "Job", key, uid, is.meta.annotations, is.active_deadline_seconds, {}, {}, {}};
+  if (direct) root.fallback_limits = is.template_limits;
+  const kube::OwnerReference* above = is.meta.controller();
   if (above == nullptr || above->kind != "JobSet" || !above->api_version.view().starts_with("jobset.x-k8s.io/")) {
     co_return root;
   }
   const NamespacedName set_key{key.ns, above->name.str()};
-  Found found = co_await owner_root(kJobSets, set_key, above->uid, "the owner of the pod's Job, ", stop);
+  Found found =
+      co_await owner_root(kJobSets, set_key, above->uid, direct ? "the owner of the pod's Job, " : higher, stop);
   if (Root* set = std::get_if<Root>(&found)) {
     set->active_deadline_seconds = root.active_deadline_seconds;
     set->fallback_limits = std::move(root.fallback_limits);
@@ -240,13 +265,14 @@ Task<Owners::Found> Owners::group_root(Group group, PodPtr pod, std::stop_token 
 
 Task<std::string> Owners::add_workload(Root& root, json::Value group, PodPtr pod, std::stop_token stop) {
   const kube::OwnerReference* owner = pod->meta.controller();
-  if (owner != nullptr && owner->kind == "Job" && owner->api_version == "batch/v1") {
-    const auto job = jobs_.get({pod->meta.key.ns, owner->name.str()});
-    if (!job || job->meta.uid != owner->uid)
-      co_return "the pod's owner, Job " + pod->meta.key.ns + "/" + owner->name.str() + ", is not known yet";
-    override_annotations(root.annotations, job->meta.annotations);
-    root.active_deadline_seconds = job->active_deadline_seconds;
-    root.fallback_limits = job->template_limits;
+  if (owner != nullptr && is_job(owner->api_version, owner->kind)) {
+    const NamespacedName key{pod->meta.key.ns, owner->name.str()};
+    const FoundJob job = co_await find_job(key, owner->uid, stop);
+    if (!job) co_return "the pod's owner, " + job.error();
+    override_annotations(root.annotations, (*job)->meta.annotations);
+    root.active_deadline_seconds = (*job)->active_deadline_seconds;
+    root.fallback_limits = (*job)->template_limits;
+    root.louder = "Job " + key.str();
   }
   const std::string workload(json::string_at(group, {"spec", "podGroupTemplateRef", "workload", "workloadName"}));
   if (workload.empty()) co_return std::string();
@@ -255,6 +281,7 @@ Task<std::string> Owners::add_workload(Root& root, json::Value group, PodPtr pod
     const NamespacedName key{root.key.ns, workload};
     const json::Value object = co_await client_.get(kWorkloads, key, {}, stop);
     override_annotations(root.annotations, root_from(kWorkloads, object).annotations);
+    root.louder = "Workload " + key.str() + (root.louder.empty() ? "" : ", ") + root.louder;
   } catch (const kube::NotFound&) {
     // It may be gone while its group lives on.
   } catch (const kube::Forbidden& error) {

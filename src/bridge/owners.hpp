@@ -59,7 +59,11 @@ class Owners final {
   // From that controller upwards; nullopt: it may not be read itself.
   Task<std::optional<Found>> highest(Above first, std::stop_token stop);
   Task<Found> group_root(Group group, PodPtr pod, std::stop_token stop);
-  Task<Found> job_root(NamespacedName key, Uid uid, std::stop_token stop);
+  // As it is watched; where nobody watches, by a get.
+  using FoundJob = std::expected<std::shared_ptr<const kube::Job>, std::string>;
+  Task<FoundJob> find_job(NamespacedName key, Uid uid, std::stop_token stop);
+  // `direct`: the pod is one that the Job makes, so its template speaks too.
+  Task<Found> job_root(NamespacedName key, Uid uid, bool direct, std::stop_token stop);
   // The Job that controls the pod, then the Workload its group was made from, speak louder than the group itself.
   Task<std::string> add_workload(Root& root, json::Value group, PodPtr pod, std::stop_token stop);
   Task<std::expected<json::Value, std::string>> read(kube::Resource resource, NamespacedName key, std::stop_token stop);

@@ -68,7 +68,12 @@ struct OwnersTest : ::testing::Test {
   ManualLoop loop;
   testing::FakeApi api{loop};
   std::set<std::string> denied;  // resources that we have no right on
-  std::unique_ptr<net::Transport> transport = net::make_loopback(loop, api.handler());
+  std::size_t requests = 0;
+  std::unique_ptr<net::Transport> transport =
+      net::make_loopback(loop, [this, serve = api.handler()](const net::ServerRequest& request, std::stop_token stop) {
+        ++requests;
+        return serve(request, std::move(stop));
+      });
   kube::Client client{loop, *transport, {.user_agent = kSchedulerAgent}};
   json::Interner interner;
   kube::Informer<kube::Job> jobs{client, {.resource = r::kJobs}, kube::decode_job, interner};
@@ -146,6 +151,48 @@ TEST_F(OwnersTest, APodSpeaksForThePodsItMade) {
       {.name = "driver", .ns = "ml", .annotations = {{"slurmjob.slinky.slurm.net/account", "driver"}}});
   json::at_or_create(driver, {"metadata", "ownerReferences"}) = controlled_by(training);
   EXPECT_EQ(account(pod(api.create(r::kPods, driver))), "driver");
+}
+
+// The scheduler watches Jobs and may not get one.
+TEST_F(OwnersTest, AJobAboveTheOwnerSpeaksAsTheOneThatIsWatched) {
+  denied = {"jobs"};
+  json::Value job =
+      testing::make_job({.name = "job", .ns = "ml", .annotations = {{"slurmjob.slinky.slurm.net/account", "job"}}});
+  json::at_or_create(job, {"spec", "activeDeadlineSeconds"}) = 600;
+  json::at_or_create(job, {"spec", "template", "spec", "resources", "limits", "cpu"}) = "7";
+  job = api.create(r::kJobs, job);
+  jobs.start();
+  loop.advance(1s);
+  json::Value driver = testing::make_pod({.name = "driver", .ns = "ml"});
+  json::at_or_create(driver, {"metadata", "ownerReferences"}) = controlled_by(job);
+  driver = api.create(r::kPods, driver);
+  const PodPtr executor = pod(driver);
+  EXPECT_EQ(account(executor), "job");
+  const Root root = std::get<Root>(testing::run(loop, owners.root_of(executor, {})));
+  EXPECT_EQ(root.active_deadline_seconds, 600) << "it ends the driver, and so what that made";
+  EXPECT_TRUE(root.fallback_limits.empty()) << "those are of the pods that the Job makes";
+  EXPECT_EQ(account(pod(add(kTrainings, "training", job))), "job");
+  json::Value gone = driver;
+  gone.get_object()["metadata"].get_object()["name"] = "driver-2";
+  gone.get_object()["metadata"].get_object()["ownerReferences"].get_array()[0].get_object()["uid"] = "of-another";
+  gone.get_object()["metadata"].get_object().erase("uid");
+  gone.get_object()["metadata"].get_object().erase("resourceVersion");
+  EXPECT_EQ(account(pod(api.create(r::kPods, gone))), "an owner above the pod's, Job ml/job, is not known yet");
+  testing::run(loop, jobs.stop());
+}
+
+// The texts are whoever's who may create a pod.
+TEST_F(OwnersTest, NobodyIsAskedForAKindThatCannotBe) {
+  json::Value owner = json::parse(R"({"kind":"Thing","metadata":{"name":"t","namespace":"ml","uid":"u"}})");
+  const std::size_t asked = requests;
+  for (const char* version : {"/v1", "x.example.com/"}) {
+    owner.get_object()["apiVersion"] = std::string(300, 'x') + version + std::string(300, 'y');
+    EXPECT_EQ(account(pod(owner)), "own");
+  }
+  owner.get_object()["apiVersion"] = "x.example.com/v1";
+  owner.get_object()["kind"] = std::string(64, 'K');
+  EXPECT_EQ(account(pod(owner)), "own");
+  EXPECT_EQ(requests, asked);
 }
 
 TEST_F(OwnersTest, ADeploymentIsNotAskedForWhatItsReplicaSetSays) {

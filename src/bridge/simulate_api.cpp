@@ -1,7 +1,11 @@
 #include "bridge/simulate_api.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
+#include <ranges>
+#include <utility>
 
 #include "base/check.hpp"
 #include "net/loopback.hpp"
@@ -59,9 +63,30 @@ net::ServerResponse not_found(const std::string& path) {
                                   {"code", 404}});
 }
 
-Task<> silence(ManualLoop& loop, std::stop_token stop) {
-  while (co_await sleep_for(loop, 24h, stop)) {
+// "/apis/GROUP/VERSION", or "/api/v1", of an object's path, and the name of its resource.
+std::pair<std::string, std::string> kind_of(const std::string& path) {
+  std::vector<std::string> parts;
+  for (const auto part : std::views::split(std::string_view(path).substr(1), '/')) {
+    parts.emplace_back(std::string_view(part));
   }
+  const std::size_t above = parts.front() == "api" ? 2 : 3;  // api, v1; apis, group, version
+  const bool namespaced = parts.size() > above + 2 && parts[above] == "namespaces";
+  const std::size_t at = above + (namespaced ? 2 : 0);
+  std::string group;
+  for (std::size_t i = 0; i < std::min(above, parts.size()); ++i) group += "/" + parts[i];
+  return {group, at < parts.size() ? parts[at] : ""};
+}
+
+// Another status than 404: what the file does not have of a kind need not be away.
+net::ServerResponse nothing_of(std::string_view group, std::string_view resource) {
+  const std::string_view versionless = group.substr(0, group.rfind('/'));
+  const bool core = versionless == "/api";
+  const std::string_view of = core ? "" : versionless.substr(versionless.rfind('/') + 1);
+  return answer(422, json::Object{{"kind", "Status"},
+                                  {"apiVersion", "v1"},
+                                  {"status", "Failure"},
+                                  {"message", fmt::format("the file has no {}{}{}", resource, core ? "" : " of ", of)},
+                                  {"code", 422}});
 }
 
 // Lets the loop run until the task has ended.
@@ -69,10 +94,6 @@ void run(ManualLoop& loop, Task<> task) {
   Gate gate(loop);
   spawn(gate, std::move(task));
   BASCULE_CHECK(loop.run_until([&gate] { return gate.count() == 0; }, 1h), "a memory answers at once");
-}
-
-Task<> wait_synced(kube::Informer<kube::Job>& informer) {
-  (void)co_await informer.wait_synced({}, TimePoint::max());
 }
 
 Task<> find_root(Owners& owners, PodPtr pod, Owners::Found& found) {
@@ -86,25 +107,18 @@ SimulatedApi::SimulatedApi(ManualLoop& loop, const std::vector<json::Value>& obj
   for (const json::Value& object : objects) {
     objects_.insert_or_assign(path_of(object), &object);
     const kube::Resource resource = resource_of(object);
-    kinds_["/apis/" + resource.api_version()].push_back(discovered(resource));
-    if (json::string_at(object, {"kind"}) == "Job" && json::string_at(object, {"apiVersion"}) == "batch/v1") {
-      jobs_.push_back(object);
-    }
+    kinds_[(resource.group.empty() ? "/api/" : "/apis/") + resource.api_version()].insert_or_assign(
+        resource.resource, discovered(resource));
   }
-  transport_ = net::make_loopback(loop, [this](const net::ServerRequest& request, std::stop_token stop) {
-    return serve(request, std::move(stop));
-  });
+  transport_ =
+      net::make_loopback(loop, [this](const net::ServerRequest& request, std::stop_token) { return serve(request); });
   client_ = std::make_unique<kube::Client>(loop, *transport_, kube::ClientOptions{});
-  informer_ = std::make_unique<kube::Informer<kube::Job>>(
+  jobs_ = std::make_unique<kube::Informer<kube::Job>>(
       *client_, kube::InformerOptions{.resource = kube::resources::kJobs}, kube::decode_job, interner);
-  owners_ = std::make_unique<Owners>(*client_, *informer_);
-  informer_->start();
-  run(loop_, wait_synced(*informer_));
+  owners_ = std::make_unique<Owners>(*client_, *jobs_);
 }
 
-SimulatedApi::~SimulatedApi() {
-  run(loop_, informer_->stop());
-}
+SimulatedApi::~SimulatedApi() = default;
 
 Owners::Found SimulatedApi::root_of(PodPtr pod) {
   Owners::Found found = "nobody looked";
@@ -112,29 +126,20 @@ Owners::Found SimulatedApi::root_of(PodPtr pod) {
   return found;
 }
 
-Task<net::ServerResponse> SimulatedApi::serve(const net::ServerRequest& request, std::stop_token) {
-  const std::string target = request.target;
-  const std::string path = target.substr(0, target.find('?'));
-  if (path == kube::resource_path(kube::resources::kJobs, {})) {
-    if (target.find("watch=") != std::string::npos) {
-      net::ServerResponse response;
-      response.headers.set("Content-Type", "application/json");
-      response.stream = [this](net::BodySink&, std::stop_token stop) { return silence(loop_, std::move(stop)); };
-      co_return response;
-    }
-    co_return answer(200, json::Object{{"kind", "JobList"},
-                                       {"apiVersion", "batch/v1"},
-                                       {"metadata", json::Object{{"resourceVersion", "1"}}},
-                                       {"items", jobs_}});
+Task<net::ServerResponse> SimulatedApi::serve(const net::ServerRequest& request) const {
+  const std::string path = request.target.substr(0, request.target.find('?'));
+  if (const auto found = objects_.find(path); found != objects_.end()) co_return answer(200, *found->second);
+  const auto [group, resource] = kind_of(path);
+  const auto kinds = kinds_.find(group);
+  if (!resource.empty()) {
+    const bool others = kinds != kinds_.end() && kinds->second.contains(resource);
+    co_return others ? not_found(path) : nothing_of(group, resource);
   }
-  if (std::ranges::count(path, '/') == 3 && path.starts_with("/apis/")) {
-    // A kind that the file has nothing of is not served: whether it may be read is not known, and the pod speaks.
-    const auto kinds = kinds_.find(path);
-    if (kinds == kinds_.end()) co_return net::ServerResponse{.status = 404};
-    co_return answer(200, json::Object{{"kind", "APIResourceList"}, {"resources", kinds->second}});
-  }
-  const auto found = objects_.find(path);
-  co_return found == objects_.end() ? not_found(path) : answer(200, *found->second);
+  // A group that the file has nothing of is not served: whether it may be read is not known, and the pod speaks.
+  if (kinds == kinds_.end()) co_return net::ServerResponse{.status = 404};
+  json::Array list;
+  for (const auto& [name, entry] : kinds->second) list.push_back(entry);
+  co_return answer(200, json::Object{{"kind", "APIResourceList"}, {"resources", std::move(list)}});
 }
 
 }  // namespace bascule::bridge

@@ -24,15 +24,15 @@ class SimulatedApi final {
   Owners::Found root_of(PodPtr pod);
 
  private:
-  Task<net::ServerResponse> serve(const net::ServerRequest& request, std::stop_token stop);
+  Task<net::ServerResponse> serve(const net::ServerRequest& request) const;
 
   ManualLoop& loop_;
   std::map<std::string, const json::Value*> objects_;  // by path
-  std::map<std::string, json::Array> kinds_;  // by the path of their group and version: what the file has of it
-  json::Array jobs_;
+  // What the file has of a group and version, by their path: resources by name, as discovery tells them.
+  std::map<std::string, std::map<std::string, json::Value>> kinds_;
   std::unique_ptr<net::Transport> transport_;
   std::unique_ptr<kube::Client> client_;
-  std::unique_ptr<kube::Informer<kube::Job>> informer_;
+  std::unique_ptr<kube::Informer<kube::Job>> jobs_;  // never started: a Job is read as its owners are
   std::unique_ptr<Owners> owners_;
 };
 

@@ -90,9 +90,49 @@ TEST_F(SimulateTest, AnOwnerThatTheFileLacks) {
   const std::string owned =
       R"({"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"ml","name":"a","uid":"u-a","labels":
       {"scheduling.x-k8s.io/pod-group":"ring"}},"spec":{"schedulerName":"slurm-bridge-scheduler","containers":[]}})";
-  const Simulation simulation = run(state("[" + owned + "]"));
+  Simulation simulation = run(state("[" + owned + "]"));
+  EXPECT_THAT(lines(simulation), ElementsAre("wait PodGroup ml/ring OwnerUnknown"));
+  EXPECT_THAT(simulation.decisions[0].why, HasSubstr("the file has no podgroups of scheduling.x-k8s.io"));
+  const std::string other =
+      R"({"apiVersion":"scheduling.x-k8s.io/v1alpha1","kind":"PodGroup","metadata":{"namespace":"ml","name":"x"}})";
+  simulation = run(state("[" + owned + "," + other + "]"));
   EXPECT_THAT(lines(simulation), ElementsAre("wait PodGroup ml/ring OwnerUnknown"));
   EXPECT_THAT(simulation.decisions[0].why, HasSubstr("does not exist"));
+}
+
+// What kubectl was not asked for is unknown, not away.
+TEST_F(SimulateTest, AKindThatTheFileHasNothingOfIsUnknown) {
+  const auto owned_by = [](const char* api_version, const char* kind) {
+    return fmt::format(R"({{"apiVersion":"v1","kind":"Pod","metadata":{{"namespace":"ml","name":"a","uid":"u-a",
+      "ownerReferences":[{{"apiVersion":"{}","kind":"{}","name":"o","uid":"u-o","controller":true}}]}},
+      "spec":{{"schedulerName":"slurm-bridge-scheduler","containers":[]}}}})",
+                       api_version, kind);
+  };
+  for (const auto& [api_version, kind, resource] :
+       {std::tuple{"apps/v1", "ReplicaSet", "replicasets of apps"},
+        std::tuple{"apps/v1", "StatefulSet", "statefulsets of apps"}, std::tuple{"batch/v1", "Job", "jobs of batch"}}) {
+    const std::string pod = owned_by(api_version, kind);
+    const Simulation without = run(state("[" + pod + "," + kNode + "]"));
+    EXPECT_THAT(lines(without), ElementsAre("wait pod ml/a OwnerUnknown"));
+    EXPECT_THAT(without.decisions[0].why, HasSubstr("the file has no " + std::string(resource))) << kind;
+    const std::string other = fmt::format(
+        R"({{"apiVersion":"{}","kind":"{}","metadata":{{"namespace":"ml","name":"other","uid":"x"}},"spec":{{}}}})",
+        api_version, kind);
+    EXPECT_THAT(run(state("[" + pod + "," + kNode + "," + other + "]")).decisions[0].why, HasSubstr("does not exist"));
+  }
+}
+
+TEST_F(SimulateTest, TheWorkloadOfAGroupIsUnknownWhereTheFileHasNone) {
+  const std::string objects =
+      std::string(kNode) + R"(,{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"ml","name":"a","uid":"u-a"},
+      "spec":{"schedulerName":"slurm-bridge-scheduler","containers":[],"schedulingGroup":{"podGroupName":"g"}}},
+      {"apiVersion":"scheduling.k8s.io/v1alpha2","kind":"PodGroup","metadata":{"namespace":"ml","name":"g"},
+      "spec":{"podGroupTemplateRef":{"workload":{"workloadName":"w"}}}})";
+  const Simulation without = run(state("[" + objects + "]"));
+  EXPECT_THAT(without.decisions[0].why, HasSubstr("the file has no workloads of scheduling.k8s.io"));
+  const std::string other =
+      R"({"apiVersion":"scheduling.k8s.io/v1alpha2","kind":"Workload","metadata":{"namespace":"ml","name":"x"}})";
+  EXPECT_THAT(lines(run(state("[" + objects + "," + other + "]"))), ElementsAre("submit PodGroup ml/g "));
 }
 
 // A kind of the site's own: the scheduler would read it as far as it may, which the file does not say.

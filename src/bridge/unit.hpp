@@ -58,6 +58,7 @@ struct Root {
   kube::ResourceList fallback_limits;
   std::string job_name;      // empty: key.name
   std::optional<Gang> gang;  // nullopt: one pod
+  std::string louder = {};   // objects whose annotations won over its own, the loudest first: "Job ns/name"
 };
 
 // The job that the pod's label names; 0 when there is no label or it is no job id.
