@@ -225,7 +225,8 @@ void add_queue(CLI::App& app, QueueOptions& o) {
   kube_flags(command, o.kube, "only jobs of pods in this namespace");
   command.add_flag("-A,--all-namespaces", o.all_namespaces,
                    "waiting pods of all namespaces; else those of the context's namespace");
-  command.add_option("-p,--partition", o.partition, "only jobs of this partition")->type_name("PARTITION");
+  command.add_option("-p,--partition", o.partition, "only jobs of this partition, or of one of a list")
+      ->type_name("PARTITION");
   output_flag(command, o.output, {"table", "wide", "json"});
   file_flag(command, "--config", o.config,
             "configuration file of the bridge; default /etc/slurm-bridge/config.yaml where it is");

@@ -68,11 +68,14 @@ int run_queue(const QueueOptions& options) {
   bridge::QueueContent content;
   run_to_end(loop, read(kube.client(), slurm.client(), ns, config.scheduler_name, content));
   const bridge::QueueFilter filter{options.kube.ns, options.partition, content.cluster};
-  const auto rows = bridge::make_queue(content.jobs, content.pods, filter, loop.wall());
+  const auto [rows, without_job] = bridge::make_queue(content.jobs, content.pods, filter, loop.wall());
   if (options.output == "json") {
     std::cout << json::dump_pretty(bridge::to_json(rows));
   } else {
     std::cout << bridge::to_text(rows, options.output == "wide", colours_wanted());
+  }
+  if (without_job > 0) {
+    std::cerr << "not shown: " << without_job << " of pods that have no Slurm job yet, so no partition\n";
   }
   return 0;
 }

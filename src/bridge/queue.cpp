@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
+#include <string_view>
 #include <tuple>
 #include <unordered_set>
 
+#include "base/text.hpp"
 #include "base/text_table.hpp"
 #include "base/time.hpp"
 #include "bridge/record.hpp"
@@ -88,8 +91,16 @@ std::vector<QueueRow> rows_without_job(std::vector<PodPtr> pods) {
   return out;
 }
 
-bool passes(const QueueRow& row, const QueueFilter& filter) {
-  if (!filter.partition.empty() && row.partition != filter.partition) return false;
+// Both may be lists: a job that waits may have several partitions.
+bool share_one(std::string_view a, std::string_view b) {
+  return std::ranges::any_of(std::views::split(a, ','), [b](auto one) {
+    return std::ranges::any_of(std::views::split(b, ','), [one](auto other) {
+      return trimmed(std::string_view(one)) == trimmed(std::string_view(other));
+    });
+  });
+}
+
+bool is_of_namespace(const QueueRow& row, const QueueFilter& filter) {
   return filter.ns.empty() || std::ranges::any_of(row.pods, [&](const auto& pod) { return pod.ns == filter.ns; });
 }
 
@@ -119,8 +130,8 @@ std::string number(std::uint32_t value) {
 
 }  // namespace
 
-std::vector<QueueRow> make_queue(const std::vector<slurm::Job>& jobs, const std::vector<PodPtr>& pods,
-                                 const QueueFilter& filter, WallTime now) {
+Queue make_queue(const std::vector<slurm::Job>& jobs, const std::vector<PodPtr>& pods, const QueueFilter& filter,
+                 WallTime now) {
   std::map<JobId, std::vector<PodPtr>> labelled;
   for (const PodPtr& pod : pods) {
     if (const JobId job = label_of(*pod); job && !pod->terminal()) labelled[job].push_back(pod);
@@ -133,7 +144,8 @@ std::vector<QueueRow> make_queue(const std::vector<slurm::Job>& jobs, const std:
     const std::int64_t priority = is_pending(*job) ? job->priority.value_or(0) : 0;
     return std::tuple(is_pending(*job), -priority, job->id);
   });
-  std::vector<QueueRow> rows;
+  Queue queue;
+  std::vector<QueueRow>& rows = queue.rows;
   std::unordered_set<JobId> listed;
   for (const slurm::Job* job : shown) {
     QueueRow row = row_of(*job, now);
@@ -158,8 +170,12 @@ std::vector<QueueRow> make_queue(const std::vector<slurm::Job>& jobs, const std:
     if (!listed.contains(label_of(*pod))) alone.push_back(pod);
   }
   std::ranges::move(rows_without_job(std::move(alone)), std::back_inserter(rows));
-  std::erase_if(rows, [&filter](const QueueRow& row) { return !passes(row, filter); });
-  return rows;
+  std::erase_if(rows, [&filter](const QueueRow& row) { return !is_of_namespace(row, filter); });
+  if (filter.partition.empty()) return queue;
+  queue.without_job =
+      static_cast<std::size_t>(std::ranges::count_if(rows, [](const QueueRow& row) { return !row.job; }));
+  std::erase_if(rows, [&filter](const QueueRow& row) { return !share_one(row.partition, filter.partition); });
+  return queue;
 }
 
 std::string to_text(const std::vector<QueueRow>& rows, bool wide, bool colours) {

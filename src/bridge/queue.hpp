@@ -27,16 +27,21 @@ struct QueueRow {
 
 struct QueueFilter {
   std::string ns;         // only jobs of pods there; empty: all, native jobs too
-  std::string partition;  // empty: all
+  std::string partition;  // one of this list, as squeue has it; empty: all
   // Uid of this cluster; jobs of pods of another one, which may have the same names, show none. Empty: not known.
   std::string cluster = {};
+};
+
+struct Queue {
+  std::vector<QueueRow> rows;
+  std::size_t without_job = 0;  // left out by the filter's partition: which one pods without a job get is not known
 };
 
 // Jobs that are not over: those that hold nodes by id, then the waiting ones by priority, the highest first, then pods
 // without a job by age. `pods` are the bridge's; a job's pods are those whose label names it, else those its record
 // names.
-std::vector<QueueRow> make_queue(const std::vector<slurm::Job>& jobs, const std::vector<PodPtr>& pods,
-                                 const QueueFilter& filter, WallTime now);
+Queue make_queue(const std::vector<slurm::Job>& jobs, const std::vector<PodPtr>& pods, const QueueFilter& filter,
+                 WallTime now);
 // Aligned; `wide` cuts nothing and adds account, QOS, priority, expected start and every pod.
 std::string to_text(const std::vector<QueueRow>& rows, bool wide, bool colours);
 json::Value to_json(const std::vector<QueueRow>& rows);

@@ -80,7 +80,7 @@ struct QueueTest : ::testing::Test {
   std::vector<std::shared_ptr<kube::Pod>> pods;
   std::vector<PodPtr> all() const { return {pods.begin(), pods.end()}; }
   std::vector<QueueRow> queue(const QueueFilter& filter = {}) const {
-    return make_queue(jobs, all(), filter, kWallNow);
+    return make_queue(jobs, all(), filter, kWallNow).rows;
   }
   static std::vector<std::uint32_t> ids(const std::vector<QueueRow>& rows) {
     std::vector<std::uint32_t> out;
@@ -126,6 +126,23 @@ TEST_F(QueueTest, Filters) {
   EXPECT_THAT(ids(queue({.ns = "ml", .partition = ""})), ElementsAre(21, 0, 0));
   EXPECT_THAT(ids(queue({.ns = "", .partition = "slurm-bridge"})), ElementsAre(9, 21));
   EXPECT_THAT(ids(queue({.ns = "none", .partition = ""})), ElementsAre());
+}
+
+TEST_F(QueueTest, APartitionHidesPodsWithoutAJobAndSaysSo) {
+  farm();
+  EXPECT_EQ(make_queue(jobs, all(), {.ns = "", .partition = "batch"}, kWallNow).without_job, 2u);
+  EXPECT_EQ(make_queue(jobs, all(), {.ns = "vision", .partition = "batch"}, kWallNow).without_job, 0u);
+  EXPECT_EQ(make_queue(jobs, all(), {.ns = "ml", .partition = ""}, kWallNow).without_job, 0u);
+}
+
+// A job that waits may have several partitions, and so may who asks.
+TEST_F(QueueTest, APartitionIsOneOfAList) {
+  job(1, slurm::JobState::kPending, "wide").partition = "gpu,debug";
+  job(2, slurm::JobState::kPending, "narrow").partition = "gpu-long";
+  job(3, slurm::JobState::kRunning, "other").partition = "debug";
+  EXPECT_THAT(ids(queue({.ns = "", .partition = "debug"})), ElementsAre(3, 1));
+  EXPECT_THAT(ids(queue({.ns = "", .partition = "gpu"})), ElementsAre(1));
+  EXPECT_THAT(ids(queue({.ns = "", .partition = "gpu-long,gpu"})), ElementsAre(1, 2));
 }
 
 TEST_F(QueueTest, JsonHasNumbersAndNulls) {
@@ -181,8 +198,7 @@ TEST_F(QueueTest, TensOfThousandsWait) {
     job(i, slurm::JobState::kPending, "j");
     pod("ml", "p" + std::to_string(i), std::to_string(i));
   }
-  const auto rows = make_queue(jobs, {pods.begin(), pods.end()}, {}, kWallNow);
-  EXPECT_EQ(rows.size(), kMany);
+  EXPECT_EQ(queue().size(), kMany);
 }
 
 // Names are other people's.
