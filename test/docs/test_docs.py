@@ -219,3 +219,44 @@ def test_every_alert_says_what_to_do(chart, page):
     alerts = set(re.findall(r"- alert: (\w+)", rules))
     assert len(alerts) > 10
     assert alerts - set(re.findall(r"`(Bascule\w+)`", page)) == set()
+
+
+def test_no_reason_is_explained_twice():
+    """A reason may have several rows of a table, each with another text."""
+    for table in re.split(r"\n\n+", PAGE):
+        rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines() if line.startswith("| `")]
+        said = [(reason, re.split("[,;]", text)[0][:17]) for reason, text, *_ in rows]
+        assert {one for one in said if said.count(one) > 1} == set()
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_nothing_is_said_twice(path):
+    """As when a merge keeps both sides of a line that was changed."""
+    for section in re.split(r"^#+ .*$", path.read_text(), flags=re.M):
+        said = [line[:60] for line in section.splitlines() if len(line) > 60 and line.startswith(("- ", "| "))]
+        numbers = re.findall(r"^- ((?:[WAS]\d+b?(?:, )?)+):", section, re.M)
+        for kind in (said, numbers):
+            assert {one for one in kind if kind.count(one) > 1} == set()
+
+
+def test_clean_up_ends_no_native_job():
+    """Hybrid nodes take native jobs in the same partition, and pods' jobs may be in any."""
+    for path in PAGES:
+        assert not re.search(r"scancel[^\n]*(?:--partition|-p )", path.read_text()), path
+
+
+def test_the_recipe_of_simulate_has_what_the_owner_walk_reads():
+    recipe = (ROOT / "docs/simulate.md").read_text().partition("To collect one:")[2].split("```")[1]
+    rules = (ROOT / "deploy/charts/slurm-bridge/templates/rbac.yaml").read_text().partition("speak for a pod")[2].partition("storage.k8s.io")[0]
+    kinds = {kind for group in re.findall(r"resources: \[([^\]]*)\], verbs: \[(?:get|list)", rules) for kind in group.split(", ")}
+    assert {"replicasets", "statefulsets", "jobs", "workloads"} <= kinds
+    assert {kind for kind in kinds if not re.search(rf"\b{kind}\b", recipe)} == set()
+
+
+def test_the_token_alert_comes_when_the_page_says():
+    rule = (ROOT / "deploy/charts/slurm-bridge/templates/prometheusrule.yaml").read_text()
+    days, share = re.search(r"< (\d+) \* 86400\s+unless .* > ([\d.]+) \* min", rule).groups()
+    page = (ROOT / "docs/bridge.md").read_text()
+    life = int(re.search(r"lifespan=(\d+)", page)[1]) / 86400
+    assert f"at the earliest {days} days before its end" in page
+    assert min(int(days), float(share) * life) == 9 and "nine days before the end of this one" in page
