@@ -203,11 +203,11 @@ void add_operator_webhook(CLI::App& app, OperatorFlags& o) {
 
 void add_explain(CLI::App& app, ExplainOptions& o) {
   CLI::App& command = *app.add_subcommand(
-      "explain", "say where a pod, a gang or a part of a Slurm cluster stands, why, and what to do");
+      "explain", "say where a pod, a gang, a node or a part of a Slurm cluster stands, why, and what to do");
   command.add_option("object", o.object, "what to explain")
       ->type_name(
-          "pod/NAME|podgroup/NAME|lws/NAME|nodeset/NAME|controller/NAME|loginset/NAME|restapi/NAME|accounting/NAME|"
-          "token/NAME")
+          "pod/NAME|podgroup/NAME|lws/NAME|node/NAME|nodeset/NAME|controller/NAME|loginset/NAME|restapi/NAME|"
+          "accounting/NAME|token/NAME")
       ->required();
   kube_flags(command, o.kube, "namespace; default that of the context");
   output_flag(command, o.output, {"text", "json"});
@@ -216,6 +216,7 @@ void add_explain(CLI::App& app, ExplainOptions& o) {
       "  bascule explain pod/train-0 -n slurm-bridge      one pod, and its gang if it has one\n"
       "  bascule explain podgroup/ring -n ml              all members of a gang\n"
       "  bascule explain lws/serve -n ml -o json          every group of a LeaderWorkerSet, for a script\n"
+      "  bascule explain node/gpu-7                       why Slurm starts nothing there, and who must act\n"
       "  bascule explain nodeset/slurm-worker-cpu -n slurm    what the operator waits for, each worker and since when\n"
       "  bascule explain controller/slurm -n slurm        slurmctld and all that refers to it");
 }

@@ -204,7 +204,7 @@ TEST_F(CompletionTest, BashOffersFlagsAndTheirWords) {
 }
 TEST_F(CompletionTest, BashOffersObjectsAndFiles) {
   EXPECT_EQ(offered("bascule explain po"), "pod/ podgroup/\n");
-  EXPECT_EQ(offered("bascule explain n"), "nodeset/\n");
+  EXPECT_EQ(offered("bascule explain n"), "node/ nodeset/\n");
   std::ofstream(::testing::TempDir() + "/bascule_state.json") << "{}";
   EXPECT_EQ(offered("bascule simulate " + ::testing::TempDir() + "/bascule_st"),
             ::testing::TempDir() + "/bascule_state.json\n");

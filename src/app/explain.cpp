@@ -1,5 +1,5 @@
-// `bascule explain KIND/NAME`: what Kubernetes knows of a pod or a gang and of its Slurm jobs, or of an object of the
-// operator, in plain words.
+// `bascule explain KIND/NAME`: what Kubernetes knows of a pod or a gang and of its Slurm jobs, of a node, or of an
+// object of the operator, in plain words.
 #include <iostream>
 
 #include "app/process.hpp"
@@ -13,17 +13,17 @@ namespace bascule::app {
 
 namespace {
 
-enum class Subject : std::uint8_t { kPod, kPodGroup, kLeaderWorkerSet };
+enum class Subject : std::uint8_t { kPod, kNode, kPodGroup, kLeaderWorkerSet };
 
 // kubectl's names, short ones too, and with an API group ("podgroup.scheduling.x-k8s.io/ring").
 Subject subject_of(std::string_view word, const std::string& object) {
   if (word == "pod" || word == "pods" || word == "po") return Subject::kPod;
+  if (word == "node" || word == "nodes" || word == "no") return Subject::kNode;
   if (word == "podgroup" || word == "podgroups" || word == "pg") return Subject::kPodGroup;
   if (word == "lws" || word == "leaderworkerset" || word == "leaderworkersets") return Subject::kLeaderWorkerSet;
   throw UsageError(
-      "explain: expected pod, podgroup, lws, nodeset, controller, loginset, restapi, accounting or token, a slash and "
-      "a "
-      "name, not \"" +
+      "explain: expected pod, podgroup, lws, node, nodeset, controller, loginset, restapi, accounting or token, a "
+      "slash and a name, not \"" +
       object + "\"");
 }
 
@@ -32,8 +32,10 @@ void print(const json::Value& value) {
 }
 
 Task<> explain(kube::Client& client, Subject subject, NamespacedName key, bool as_json) {
-  if (subject == Subject::kPod) {
-    const bridge::Explanation explanation = co_await bridge::read_pod_explanation(client, key);
+  if (subject == Subject::kPod || subject == Subject::kNode) {
+    const bridge::Explanation explanation = subject == Subject::kPod
+                                                ? co_await bridge::read_pod_explanation(client, key)
+                                                : co_await bridge::read_node_explanation(client, key.name);
     if (as_json) {
       print(bridge::to_json(explanation));
     } else {

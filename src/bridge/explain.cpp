@@ -166,7 +166,7 @@ Explanation explain_pod(const json::Value& pod, PodSurroundings around) {
     s.message = text_at(*condition, {"message"});
     if (json::string_at(*condition, {"status"}) == "False") since = text_at(*condition, {"lastTransitionTime"});
   }
-  out.pod = text_at(pod, {"metadata", "namespace"}) + "/" + text_at(pod, {"metadata", "name"});
+  out.name = text_at(pod, {"metadata", "namespace"}) + "/" + text_at(pod, {"metadata", "name"});
   judge(s, out);
   const auto fact = [&out](std::string name, std::string value) {
     if (!value.empty()) out.facts.emplace_back(std::move(name), std::move(value));
@@ -192,7 +192,7 @@ std::string to_text(const Explanation& e, bool colours) {
   const std::string_view bold = colours ? colour::kBold : "";
   const std::string_view plain = colours ? colour::kPlain : "";
   std::string text =
-      fmt::format("{}pod {}{}\n{}\n{}\n\n", bold, e.pod, plain, plain_text(e.verdict), plain_text(e.next));
+      fmt::format("{}{} {}{}\n{}\n{}\n\n", bold, e.kind, e.name, plain, plain_text(e.verdict), plain_text(e.next));
   for (const auto& [name, value] : e.facts) text += fmt::format("  {:<13} {}\n", name, plain_text(value));
   if (e.group) text += "\n" + to_text(*e.group, colours);
   if (e.events.empty()) return text;
@@ -208,7 +208,7 @@ json::Value to_json(const Explanation& e) {
   for (const kube::PastEvent& event : e.events) {
     events.push_back(json::Object{{"time", event.time}, {"reason", event.reason}, {"note", event.note}});
   }
-  json::Object out{{"pod", e.pod},
+  json::Object out{{e.kind, e.name},
                    {"verdict", e.verdict},
                    {"next", e.next},
                    {"facts", std::move(facts)},

@@ -1,4 +1,5 @@
-// Where a pod stands between Kubernetes and Slurm, in plain words. Pure.
+// Where a pod stands between Kubernetes and Slurm, in plain words. Pure. What people read of a node (explain_node.hpp)
+// has the same form.
 #pragma once
 
 #include <optional>
@@ -15,7 +16,8 @@
 namespace bascule::bridge {
 
 struct Explanation {
-  std::string pod;                                         // ns/name
+  std::string kind = "pod";                                // or node
+  std::string name = {};                                   // ns/name; of a node its name
   std::string verdict;                                     // one sentence: what is the matter now
   std::string next;                                        // one sentence: what happens next, or what to do
   std::vector<std::pair<std::string, std::string>> facts;  // name and value, in order

@@ -5,6 +5,7 @@
 
 #include "bridge/claim_plan.hpp"
 #include "bridge/description.hpp"
+#include "bridge/explain_node.hpp"
 #include "bridge/names.hpp"
 #include "bridge/owners.hpp"
 
@@ -133,6 +134,21 @@ Task<Explanation> read_pod_explanation(kube::Client& client, NamespacedName key)
     tell_root(co_await reader.root_of(decoded), decoded, around);
   }
   co_return explain_pod(pod, std::move(around));
+}
+
+Task<Explanation> read_node_explanation(kube::Client& client, std::string name) {
+  const NamespacedName key{"", name};
+  json::Value node;
+  bool there = true;
+  try {
+    node = co_await client.get(kube::resources::kNodes, key);
+  } catch (const kube::NotFound&) {
+    there = false;
+  }
+  if (!there) throw NothingToExplain("there is no node " + name);
+  const kube::ReadEvents events =
+      co_await kube::read_events(client, "Node", key, std::string(json::string_at(node, {"metadata", "uid"})));
+  co_return explain_node(node, events);
 }
 
 Task<std::vector<GroupExplanation>> read_group_explanations(kube::Client& client, GroupObject kind,
