@@ -9,6 +9,7 @@
 #include "operator/reconcile/apply.hpp"
 #include "operator/reconcile/key_change.hpp"
 #include "operator/reconcile/plan.hpp"
+#include "operator/reconcile/state_place.hpp"
 
 namespace bascule::op::reconcile {
 
@@ -129,6 +130,30 @@ void leave(const Controller& controller, Plan& plan) {
   plan.unwanted.push_back({&kServices, json_name(controller_internal_service(controller))});
 }
 
+// slurm.conf and whoever has it.
+void add_configured(const Controller& controller, const Around& around, const std::optional<KeyHashes>& keys,
+                    View& view, Plan& plan) {
+  const ClusterView cluster{.controller = controller,
+                            .accounting = around.accounting ? &*around.accounting : nullptr,
+                            .node_sets = around.node_sets,
+                            .room = room_in_place(controller, view)};
+  const std::string conf = slurm_conf(cluster, around.files);
+  json::Value files = controller_config(controller, conf, around.files);
+  if (controller.external) {
+    plan.add(kConfigMaps, std::move(files));
+    return note_lines(cluster, plan);
+  }
+  json::Value set = controller_stateful_set(controller, conf, around.files, keys.value_or(KeyHashes{}));
+  if (auto elsewhere = state_elsewhere(view.find(kStatefulSets, json_name(set)), set)) {
+    plan.faults.push_back({"StateElsewhere", *std::move(elsewhere)});
+    return;  // also when it starts anew by itself it finds its state
+  }
+  plan.config_digest = config_digest(cluster, around.files);
+  plan.add(kConfigMaps, std::move(files));
+  // Its pods would hang without the keys, and one that hangs holds up every later change.
+  if (keys) add_stateful_set(controller, std::move(set), *keys, view, plan);
+}
+
 }  // namespace
 
 Plan plan_controller(const json::Value& object, View& view, WallTime now) {
@@ -146,21 +171,7 @@ Plan plan_controller(const json::Value& object, View& view, WallTime now) {
   take_node_sets(controller, view, plan, around);
   take_files(controller, view, plan, around);
   take_time(controller, view, plan, around, now);
-  if (around.whole) {
-    const ClusterView cluster{.controller = controller,
-                              .accounting = around.accounting ? &*around.accounting : nullptr,
-                              .node_sets = around.node_sets,
-                              .room = room_in_place(controller, view)};
-    const std::string conf = slurm_conf(cluster, around.files);
-    plan.config_digest = config_digest(cluster, around.files);
-    plan.add(kConfigMaps, controller_config(controller, conf, around.files));
-    if (controller.external) note_lines(cluster, plan);
-    // Its pods would hang without the keys, and one that hangs holds up every later change.
-    if (!controller.external && keys) {
-      json::Value set = controller_stateful_set(controller, conf, around.files, *keys);
-      add_stateful_set(controller, std::move(set), *keys, view, plan);
-    }
-  }
+  if (around.whole) add_configured(controller, around, keys, view, plan);
   const std::string name = names::controller(controller.meta.name);
   if (wants_service_monitor(controller)) {
     plan.add(kServiceMonitors, controller_service_monitor(controller));

@@ -518,6 +518,36 @@ TEST(OperatorSim, ChildrenOfAControllerThatIsMadeAnewAreAdopted) {
   EXPECT_EQ(w.ready(kControllers, "slurm"), "True ");
 }
 
+// With another place of its state it would start without its jobs.
+TEST(OperatorSim, ASlurmctldWhoseStateIsElsewhereIsLeftAlone) {
+  for (const char* change : {"{spec: {clusterName: other}}", "{spec: {persistence: {existingClaim: other}}}"}) {
+    World w(24);
+    w.process.start();
+    w.whole_cluster();
+    w.settle();
+    const auto spec = [&w](const kube::Resource& resource, const std::string& name, std::string_view part) {
+      return json::dump(*json::find(w.get(resource, name), {part}));
+    };
+    const std::string set = spec(kStatefulSets, "slurm-controller", "spec");
+    const std::string conf = spec(kConfigMaps, "slurm-config", "data");
+    w.api.remove(kControllers, {"slurm", "slurm"});
+    orphan(w, kStatefulSets, "slurm-controller");
+    orphan(w, kConfigMaps, "slurm-config");
+    w.settle(5s);
+    w.process.kill();
+    w.add(kControllers, "slurm", kController);
+    w.patch(kControllers, "slurm", change);
+    w.process.start();
+    w.settle();
+    EXPECT_EQ(spec(kStatefulSets, "slurm-controller", "spec"), set) << change;
+    EXPECT_EQ(spec(kConfigMaps, "slurm-config", "data"), conf) << change;
+    EXPECT_THAT(w.ready(kControllers, "slurm"), HasSubstr("keeps slurmctld's state in a claim of the")) << change;
+    w.patch(kControllers, "slurm", "{spec: {clusterName: null, persistence: null}}");
+    w.settle();
+    EXPECT_EQ(w.ready(kControllers, "slurm"), "True ");
+  }
+}
+
 // The word of the API server: what the owner that goes would get back, the garbage collector would take with it.
 TEST(OperatorSim, NothingIsAdoptedForAnOwnerThatGoes) {
   World w(22);
