@@ -880,6 +880,34 @@ TEST(OperatorSim, TokensAreRenewed) {
   EXPECT_FALSE(json::bool_at(w.get(kSecrets, "ada-jwt-ada"), {"immutable"})) << "W33";
 }
 
+// Each token is unlike the last, and its status wakes its queue.
+TEST(OperatorSim, ATokenIsNotWrittenInACircleWhileTheWatchOfSecretsIsLate) {
+  World w(27);
+  w.process.start();
+  w.add(kTokens, "ada", kToken);
+  w.settle(5s);
+  w.loop.advance(7min + 30s);
+  w.api.set_faults([](const testing::ApiCall& call) -> testing::ApiFault {
+    if (call.is("patch", "secrets")) return {.before = 1s};  // else all tokens are issued in one second
+    if (!call.is("watch", "secrets")) return {};
+    return {.kind = testing::ApiFault::Kind::kSilent};
+  });
+  w.api.end_watches();
+  w.loop.advance(5s);
+  w.api.reset_counts();
+  w.loop.advance(2min);
+  EXPECT_GE(w.api.calls("patch", "secrets"), 1u) << "it was due";
+  EXPECT_LE(w.api.calls("patch", "secrets"), 2u);
+  w.api.set_faults(nullptr);
+  w.api.end_watches();
+  w.loop.advance(5s);
+  w.api.reset_counts();
+  w.loop.advance(5min);
+  EXPECT_EQ(w.api.calls("patch", "secrets"), 0u);
+  w.loop.advance(3min);
+  EXPECT_EQ(w.api.calls("patch", "secrets"), 1u);
+}
+
 TEST(OperatorSim, KilledAtAnyMomentItConverges) {
   World calm(8);
   calm.process.start();

@@ -60,6 +60,13 @@ struct KeyWait {
   bool jobs_seen = false;  // some did when the statuses were written
 };
 
+// Of a Token: what was signed last. Until the cache has it another one would be signed each time.
+struct WrittenToken {
+  std::string secret, key;
+  std::string over;  // resourceVersion of the Secret that it took the place of; empty: there was none
+  std::string jwt;
+};
+
 struct Plan {
   std::vector<Child> children;  // in the order they are made
   std::vector<Unwanted> unwanted;
@@ -71,7 +78,8 @@ struct Plan {
   bool needs_host_keys = false;         // of a LoginSet: make them, there are none
   // Of a Controller: what would have slurmctld take the key is made only as slurmctld itself allows (hold_key()).
   std::optional<KeyWait> key_wait = {};
-  std::string config_digest = {};  // of a Controller: what slurmctld is to run; empty: it does not say it
+  std::optional<WrittenToken> token = {};  // of a Token: to be remembered when it is written
+  std::string config_digest = {};          // of a Controller: what slurmctld is to run; empty: it does not say it
 
   void add(const kube::Resource& resource, json::Value object) { children.push_back({&resource, std::move(object)}); }
   void wait(std::string sentence, std::string event = {}) { waits.push_back({std::move(sentence), std::move(event)}); }
@@ -83,8 +91,9 @@ Plan plan_accounting(const json::Value& object, View& view);
 Plan plan_restapi(const json::Value& object, View& view);
 // `domain`: the cluster's DNS domain.
 Plan plan_loginset(const json::Value& object, View& view, std::string_view domain);
-// `id`: unlike any other, for the token if one is made.
-Plan plan_token(const json::Value& object, View& view, std::string_view id, WallTime now);
+// `id`: unlike any other, for the token if one is made. `last`: as a plan of it said.
+Plan plan_token(const json::Value& object, View& view, std::string_view id, WallTime now,
+                const std::optional<WrittenToken>& last = {});
 // What belongs to a NodeSet besides its pods: its sshd ConfigMap; and from the first by name of those that stay, what
 // all NodeSets of its Controller share.
 Plan plan_nodeset_files(const json::Value& object, View& view);

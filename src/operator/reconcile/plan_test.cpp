@@ -378,6 +378,27 @@ TEST_F(TokenPlan, IsMadeKeptAndRenewedBeforeItEnds) {
   EXPECT_EQ(renewed.wake, now + 8min);
 }
 
+// The cache is late, and each token is unlike the last: it would be written in a circle.
+TEST_F(TokenPlan, WhatWasSignedIsSignedOnceThoughTheCacheDoesNotHaveItYet) {
+  Plan first = plan_token(object, view, "1", now);
+  ASSERT_TRUE(first.token);
+  EXPECT_EQ(jwt(plan_token(object, view, "2", now + 1s, first.token)), jwt(first)) << "there was none";
+  json::Value stored = child(first, "Secret");
+  json::at_or_create(stored, {"metadata", "resourceVersion"}) = "7";
+  view.put(kSecrets, stored);
+  EXPECT_FALSE(plan_token(object, view, "3", now + 1s, first.token).token) << "seen";
+  now += 8min;
+  const Plan second = plan_token(object, view, "4", now);
+  ASSERT_NE(jwt(second), jwt(first));
+  const Plan again = plan_token(object, view, "5", now + 1s, second.token);
+  EXPECT_EQ(jwt(again), jwt(second));
+  EXPECT_TRUE(again.token);
+  EXPECT_NE(jwt(plan_token(object, view, "6", now + 8min, again.token)), jwt(second)) << "over";
+  json::at_or_create(stored, {"metadata", "resourceVersion"}) = "8";
+  view.put(kSecrets, stored);
+  EXPECT_NE(jwt(plan_token(object, view, "7", now, second.token)), jwt(second)) << "somebody put the old one back";
+}
+
 TEST_F(TokenPlan, FollowsAnotherKey) {  // W33
   const Plan first = make();
   view.put(kSecrets, secret("jwt", "jwt.key", "rotated"));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <map>
 #include <random>
 #include <set>
 #include <stdexcept>
@@ -149,6 +150,7 @@ struct Reconcilers::Impl {
   CtldPods ctld_pods;
   ConfigWatch config_watch;
   KeyWatch key_watch;
+  std::map<NamespacedName, std::optional<WrittenToken>> tokens;
   Refusals refusals;  // of Controllers: who serves must be seen while a child is refused
   Gate gate;          // of warnings
   std::stop_source stopping;
@@ -240,7 +242,9 @@ struct Reconcilers::Impl {
       if (kind.resource == &kAccountings) return plan_accounting(object.value, view);
       if (kind.resource == &kRestApis) return plan_restapi(object.value, view);
       if (kind.resource == &kLoginSets) return plan_loginset(object.value, view, options.domain);
-      if (kind.resource == &kTokens) return plan_token(object.value, view, random_id(), loop.wall());
+      if (kind.resource == &kTokens) {
+        return plan_token(object.value, view, random_id(), loop.wall(), tokens[object.meta.key]);
+      }
       return plan_nodeset_files(object.value, view);
     } catch (const BadObject& error) {
       Plan plan;
@@ -259,6 +263,7 @@ struct Reconcilers::Impl {
       watchers.forget(reader);
       telling.forget(reader);
       refusals.forget(reader);
+      if (kind.resource == &kTokens) tokens.erase(name);
       if (kind.resource == &kControllers) forget_controller(name);
       co_return runtime::Result{};
     }
@@ -278,6 +283,7 @@ struct Reconcilers::Impl {
     } else {
       co_await make_children(object, kind, reader, plan, failure, stop);
       if (!failure) refusals.forget(reader);
+      if (!failure && kind.resource == &kTokens) tokens[name] = plan.token;
     }
     // Who serves is looked at all the same, in time.
     if (failure && kind.resource == &kControllers) {

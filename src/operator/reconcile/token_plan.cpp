@@ -9,7 +9,22 @@
 
 namespace bascule::op::reconcile {
 
-Plan plan_token(const json::Value& object, View& view, std::string_view id, WallTime now) {
+namespace {
+
+std::string version_of(const json::Value* secret) {
+  return secret ? std::string(json::string_at(*secret, {"metadata", "resourceVersion"})) : std::string();
+}
+
+bool is_good(const Token& token, std::string_view key, std::string_view jwt, WallTime now) {
+  const std::optional<ReadToken> read = read_jwt(key, jwt);
+  const std::optional<WallTime> due = refresh_due(token, read, now);
+  return read && read->expires && *read->expires > now && (!due || *due > now);
+}
+
+}  // namespace
+
+Plan plan_token(const json::Value& object, View& view, std::string_view id, WallTime now,
+                const std::optional<WrittenToken>& last) {
   const Token token = read_token(object);
   Plan plan;
   const auto key = secret_bytes(view, token.jwt_key, "spec.jwtKeyRef");
@@ -27,11 +42,19 @@ Plan plan_token(const json::Value& object, View& view, std::string_view id, Wall
   if (secret) {
     stored = base64_decode(json::string_at(*secret, {"data", token.secret.key})).value_or(std::string());
   }
+  WrittenToken written{token.secret.name, token.secret.key, version_of(secret), {}};
+  const bool unseen = last && last->secret == written.secret && last->key == written.key && last->over == written.over;
+  if (unseen && is_good(token, *key, last->jwt, now)) {
+    stored = last->jwt;
+    plan.token = last;
+  }
   std::optional<ReadToken> read = read_jwt(*key, stored);
   const std::optional<WallTime> due = refresh_due(token, read, now);
   if (stored.empty() || (due && *due <= now)) {
     stored = sign_jwt(*key, {std::string(id), token.username, now, token.lifetime});
     read = read_jwt(*key, stored);
+    written.jwt = stored;
+    plan.token = std::move(written);
   }
   plan.add(kSecrets, token_secret_object(token, stored));
   plan.wake = refresh_due(token, read, now);
