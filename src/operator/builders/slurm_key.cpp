@@ -4,12 +4,17 @@
 
 namespace bascule::op {
 
-std::string_view slurmctld_key(const json::Value* stateful_set) {
-  if (!stateful_set || !json::find(*stateful_set, {"metadata", "annotations", names::kStamp})) return {};
-  return json::string_at(*stateful_set, {"spec", "template", "metadata", "annotations", names::kSlurmKeyHash});
-}
-
 namespace {
+
+// Of a source of a projected volume; nullptr: the key is not of it.
+const json::Value* key_item(const json::Value& source) {
+  const json::Array* items = json::array_at(source, {"secret", "items"});
+  if (!items) return nullptr;
+  for (const json::Value& item : *items) {
+    if (json::string_at(item, {"path"}) == names::kSlurmKeyFile) return &item;
+  }
+  return nullptr;
+}
 
 // Somebody said to take a changed key whatever runs.
 bool key_is_ordered(const Controller& controller) {
@@ -19,10 +24,33 @@ bool key_is_ordered(const Controller& controller) {
 
 }  // namespace
 
-std::string key_in_use(const Controller& controller, const json::Value* stateful_set, std::string_view hash) {
-  const std::string_view of_slurmctld = slurmctld_key(stateful_set);
-  const bool waits = !controller.external && !of_slurmctld.empty() && !key_is_ordered(controller);
-  return std::string(waits ? of_slurmctld : hash);
+std::string_view key_made_for(const json::Value* stateful_set) {
+  if (!stateful_set || !json::find(*stateful_set, {"metadata", "annotations", names::kStamp})) return {};
+  return json::string_at(*stateful_set, {"spec", "template", "metadata", "annotations", names::kSlurmKeyHash});
+}
+
+KeyRef key_mounted(const json::Value& stateful_set) {
+  const json::Array* volumes = json::array_at(stateful_set, {"spec", "template", "spec", "volumes"});
+  if (!volumes) return {};
+  for (const json::Value& volume : *volumes) {
+    const json::Array* sources = json::array_at(volume, {"projected", "sources"});
+    if (!sources) continue;
+    for (const json::Value& source : *sources) {
+      if (const json::Value* item = key_item(source)) {
+        return {std::string(json::string_at(source, {"secret", "name"})), std::string(json::string_at(*item, {"key"}))};
+      }
+    }
+  }
+  return {};
+}
+
+KeyInUse key_in_use(const Controller& controller, const json::Value* stateful_set, std::string_view hash) {
+  const std::string_view of_slurmctld = key_made_for(stateful_set);
+  KeyInUse key{controller.keys.slurm, std::string(hash)};
+  if (controller.external || of_slurmctld.empty() || of_slurmctld == hash || key_is_ordered(controller)) return key;
+  key.hash = of_slurmctld;
+  if (KeyRef mounted = key_mounted(*stateful_set); !mounted.empty()) key.ref = std::move(mounted);
+  return key;
 }
 
 }  // namespace bascule::op

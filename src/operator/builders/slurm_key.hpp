@@ -11,11 +11,17 @@
 
 namespace bascule::op {
 
-// The hash of the key that slurmctld's StatefulSet was made for; empty: there is none, or slurm-operator made it, whose
-// hash may be made in another way. `stateful_set` may be nullptr.
-std::string_view slurmctld_key(const json::Value* stateful_set);
+// The hash of the key that slurmctld's or slurmdbd's StatefulSet was made for; empty: there is none, or slurm-operator
+// made it, whose hash may be made in another way. `stateful_set` may be nullptr.
+std::string_view key_made_for(const json::Value* stateful_set);
+// Where its pods have the key from; empty: nowhere.
+KeyRef key_mounted(const json::Value& stateful_set);
 
-// `hash`: of the key as its Secret is now.
-std::string key_in_use(const Controller& controller, const json::Value* stateful_set, std::string_view hash);
+struct KeyInUse {
+  KeyRef ref;  // where it is mounted from: spec.slurmKeyRef may name another one already
+  std::string hash;
+};
+// `stateful_set`: of slurmctld, may be nullptr. `hash`: of the key as its Secret is now.
+KeyInUse key_in_use(const Controller& controller, const json::Value* stateful_set, std::string_view hash);
 
 }  // namespace bascule::op

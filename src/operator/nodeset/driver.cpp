@@ -95,7 +95,7 @@ struct NodeSetDriver::Impl {
       views.sets_of_secret((after ? after : before)->meta.key, soon());
     });
     parts.stateful_sets.on_change([this](const ObjectPtr& before, const ObjectPtr& after) {
-      const auto key_of = [](const ObjectPtr& set) { return slurmctld_key(set ? &set->value : nullptr); };
+      const auto key_of = [](const ObjectPtr& set) { return key_made_for(set ? &set->value : nullptr); };
       if (key_of(before) == key_of(after)) return;
       const kube::ObjectMeta& meta = (after ? after : before)->meta;
       if (kube::value_or(meta.labels, names::kAppName) != names::kSlurmctld.name) return;

@@ -232,7 +232,9 @@ void Views::read_template(Reading& to) const {
       if (slurm_key && sssd) {
         const ObjectPtr slurmctld =
             parts_.stateful_sets.get({to.set.meta.ns, names::controller(to.controller->meta.name)});
-        input.slurm_key_hash = key_in_use(*to.controller, slurmctld ? &slurmctld->value : nullptr, *slurm_key);
+        KeyInUse key = key_in_use(*to.controller, slurmctld ? &slurmctld->value : nullptr, *slurm_key);
+        input.slurm_key_hash = std::move(key.hash);
+        to.controller->keys.slurm = std::move(key.ref);  // `input` looks there
         input.sssd_hash = *sssd;
         made = worker_template(input);
         to.input.emplace(input);

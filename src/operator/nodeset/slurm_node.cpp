@@ -211,13 +211,17 @@ bool conditions_draining(const std::vector<PodCondition>& conditions) noexcept {
   return conditions_drain(conditions) && conditions_busy(conditions);
 }
 
+bool is_at_work(const slurm::Job& job) noexcept {
+  const slurm::JobState base = job.states.base;
+  return base == slurm::JobState::kRunning || base == slurm::JobState::kSuspended ||
+         job.states.has(slurm::JobFlag::kCompleting);
+}
+
 Works work_of(std::span<const slurm::Job> jobs) {
   Works works;
   for (const slurm::Job& job : jobs) {
+    if (!is_at_work(job) || job.nodes.empty()) continue;
     const bool runs = job.states.base == slurm::JobState::kRunning;
-    if (!runs && job.states.base != slurm::JobState::kSuspended && !job.states.has(slurm::JobFlag::kCompleting))
-      continue;
-    if (job.nodes.empty()) continue;
     const auto nodes = slurm::expand_hostlist(job.nodes);
     if (!nodes) {
       works.faults.push_back(fmt::format("the node list \"{}\" of Slurm job {} cannot be read: {}", job.nodes,

@@ -69,6 +69,9 @@ bool conditions_drain(const std::vector<PodCondition>& conditions) noexcept;
 bool conditions_drained(const std::vector<PodCondition>& conditions) noexcept;
 bool conditions_draining(const std::vector<PodCondition>& conditions) noexcept;
 
+// It has nodes: running, suspended or completing.
+bool is_at_work(const slurm::Job& job) noexcept;
+
 // What jobs make of nodes. A job without an end, or without a known one, ends at kNever.
 inline constexpr WallTime kNever = std::chrono::sys_days(std::chrono::year(2200) / 1 / 1);
 struct Work {

@@ -111,7 +111,7 @@ void add_stateful_set(const Controller& controller, json::Value set, const KeyHa
   const json::Value* live = view.find(kStatefulSets, json_name(set));
   keep_claim_templates(set, live, plan);
   plan.add(kStatefulSets, std::move(set));
-  plan.key_wait = key_wait(controller, live, keys, view.node_sets_of(controller.meta.name));
+  plan.key_wait = key_wait(controller, live, keys, view);
 }
 
 // Nobody but its administrator writes the configuration of a slurmctld outside: what the NodeSets need there is said.

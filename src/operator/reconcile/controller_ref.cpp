@@ -4,7 +4,6 @@
 
 #include "operator/api/read.hpp"
 #include "operator/api/resources.hpp"
-#include "operator/builders/slurm_key.hpp"
 
 namespace bascule::op::reconcile {
 
@@ -23,14 +22,16 @@ std::optional<Controller> referenced_controller(View& view, const std::string& n
   }
 }
 
-std::string key_in_use(const Controller& controller, View& view, std::string_view hash) {
+KeyInUse key_in_use(const Controller& controller, View& view, std::string_view hash) {
   return op::key_in_use(controller, view.find(kStatefulSets, names::controller(controller.meta.name)), hash);
 }
 
-std::optional<std::string> key_hash_of(const Controller& controller, View& view, Plan& plan) {
+std::optional<std::string> take_key_in_use(Controller& controller, View& view, Plan& plan) {
   const auto keys = key_hashes(view, {.slurm = controller.keys.slurm, .jwt = {}, .jwks = {}}, plan);
   if (!keys) return std::nullopt;
-  return key_in_use(controller, view, keys->slurm);
+  KeyInUse key = key_in_use(controller, view, keys->slurm);
+  controller.keys.slurm = std::move(key.ref);
+  return std::move(key.hash);
 }
 
 }  // namespace bascule::op::reconcile

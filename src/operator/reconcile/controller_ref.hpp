@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "operator/builders/slurm_key.hpp"
 #include "operator/reconcile/plan.hpp"
 
 namespace bascule::op::reconcile {
@@ -13,8 +14,9 @@ namespace bascule::op::reconcile {
 std::optional<Controller> referenced_controller(View& view, const std::string& name, Plan& plan);
 
 // key_in_use() beside the slurmctld that is there. `hash`: of the key as its Secret is now.
-std::string key_in_use(const Controller& controller, View& view, std::string_view hash);
-// Of its auth/slurm key, as key_in_use() says; nullopt: it is waited for.
-std::optional<std::string> key_hash_of(const Controller& controller, View& view, Plan& plan);
+KeyInUse key_in_use(const Controller& controller, View& view, std::string_view hash);
+// Of its auth/slurm key, as key_in_use() says, whose reference takes the place of the Controller's; nullopt: it is
+// waited for.
+std::optional<std::string> take_key_in_use(Controller& controller, View& view, Plan& plan);
 
 }  // namespace bascule::op::reconcile

@@ -17,8 +17,9 @@ struct SetAtRisk {
   std::int64_t allocated = 0;  // Slurm nodes with jobs when its status was written
 };
 
-// `now`: nullopt when slurmctld did not answer; that it is not whole is better than nothing. nullopt: no job is at
-// risk.
-std::optional<std::string> jobs_at_risk(const std::vector<SetAtRisk>& sets, const std::optional<NodesNow>& now);
+// `now`: nullopt when slurmctld did not answer; that it is not whole is better than nothing. `outside`: slurmctld
+// stays, and with it the jobs of nodes that are no NodeSet's. nullopt: no job is at risk.
+std::optional<std::string> jobs_at_risk(const std::vector<SetAtRisk>& sets, const std::optional<NodesNow>& now,
+                                        bool outside = false);
 
 }  // namespace bascule::op::reconcile

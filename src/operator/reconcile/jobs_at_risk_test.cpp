@@ -18,11 +18,24 @@ slurm::Node node(slurm::NodeState state, std::string feature) {
 
 TEST(JobsAtRisk, SlurmsOwnWordCountsAndNotTheStatus) {
   const std::vector<SetAtRisk> sets{{"cpu", "cpu", 2, 0}, {"gpu", "big", 2, 2}};
+  slurm::Node external = node(slurm::NodeState::kAllocated, "bridge");
+  external.states = slurm::parse_node_states({"ALLOCATED", "EXTERNAL"});
   const Nodes nodes = nodes_now({node(slurm::NodeState::kMixed, "cpu"), node(slurm::NodeState::kAllocated, "cpu"),
-                                 node(slurm::NodeState::kIdle, "big"), node(slurm::NodeState::kAllocated, "bridge")},
+                                 node(slurm::NodeState::kIdle, "big"), external},
                                 std::nullopt);
   EXPECT_THAT(jobs_at_risk(sets, nodes).value_or(""), HasSubstr("while 2 of its Slurm nodes run jobs (NodeSets: cpu)"));
   EXPECT_EQ(jobs_at_risk(sets, Nodes(NodesNow{})), std::nullopt) << "the status was of an older time";
+}
+
+// Workers of a NodeSet that has gone, or has another hostname now.
+TEST(JobsAtRisk, NodesOfNoNodeSetCountUnlessSlurmctldStays) {
+  const Nodes nodes =
+      nodes_now({node(slurm::NodeState::kMixed, "cpu"), node(slurm::NodeState::kAllocated, "old")}, std::nullopt);
+  EXPECT_THAT(jobs_at_risk({{"cpu", "cpu", 1, 0}}, nodes).value_or(""),
+              HasSubstr("while 2 of its Slurm nodes run jobs (NodeSets: cpu, none that is there)"));
+  EXPECT_THAT(jobs_at_risk({}, nodes).value_or(""), HasSubstr("while 2 of its Slurm nodes run jobs"));
+  EXPECT_THAT(jobs_at_risk({{"cpu", "cpu", 1, 0}}, nodes, true).value_or(""),
+              HasSubstr("while 1 of its Slurm nodes run jobs (NodeSets: cpu)"));
 }
 
 // scontrol suspend makes their node IDLE.

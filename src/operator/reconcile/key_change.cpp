@@ -1,13 +1,14 @@
 #include "operator/reconcile/key_change.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "operator/api/names.hpp"
+#include "operator/api/read.hpp"
 #include "operator/api/resources.hpp"
-#include "operator/builders/slurm_key.hpp"
-#include "operator/nodeset/slurm_node.hpp"
+#include "operator/reconcile/controller_ref.hpp"
 
 namespace bascule::op::reconcile {
 
@@ -17,16 +18,10 @@ std::int64_t count(const json::Value& node_set, std::string_view field) {
   return json::int_at(node_set, {"status", field}).value_or(0);
 }
 
-bool is_of(const nodeset::SlurmNodeView& node, const std::set<std::string>& features) {
-  return std::ranges::any_of(node.features, [&](const std::string& one) { return features.contains(one); });
-}
-
-// No job runs there, and none can start.
-bool is_free(const nodeset::SlurmNodeView& node) {
-  if (nodeset::is_busy(node)) return false;
-  const bool away = node.states.base == slurm::NodeState::kDown || node.states.base == slurm::NodeState::kFuture ||
-                    node.states.has(slurm::NodeFlag::kNotResponding);
-  return away || nodeset::is_clear(node);
+// One Accounting has one key: who takes another alone is not heard by its slurmdbd.
+std::string sentence_of(const KeyWait& wait, const std::vector<std::string>& beside) {
+  return fmt::format("{}. Its own nodes are clear, those of Controller {} are not, which has the same Accounting",
+                     wait.rule, fmt::join(beside, ", "));
 }
 
 std::string sentence_of(const KeyWait& wait, NodesStand stand) {
@@ -49,41 +44,63 @@ std::string sentence_of(const KeyWait& wait, NodesStand stand) {
       wait.jwt ? ", or put the old JWT key back until then" : "");
 }
 
+// Those of the same Accounting whose slurmctld has the same key and waits for another one too.
+std::vector<KeyWait::Beside> waiting_beside(const Controller& controller, const std::string& in_use, View& view) {
+  std::vector<KeyWait::Beside> out;
+  if (controller.accounting.empty()) return out;
+  for (const json::Value* object : view.controllers_of(controller.accounting)) {
+    if (json::string_at(*object, {"metadata", "name"}) == controller.meta.name) continue;
+    if (json::find(*object, {"metadata", "deletionTimestamp"})) continue;
+    try {
+      const Controller other = read_controller(*object);
+      Plan unsaid;  // what is missing is told where it is read for itself
+      const auto now = key_hashes(view, {.slurm = other.keys.slurm, .jwt = {}, .jwks = {}}, unsaid);
+      if (!now || now->slurm == in_use || key_in_use(other, view, now->slurm).hash != in_use) continue;
+      const auto sets = view.node_sets_of(other.meta.name);
+      out.push_back({other.meta.name, std::ranges::any_of(sets, [](const auto* set) { return has_workers(*set); })});
+    } catch (const BadObject&) {  // likewise
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 bool has_workers(const json::Value& node_set) {
-  return count(node_set, "readyReplicas") > 0;
+  return count(node_set, "replicas") > 0;
 }
 
 std::optional<KeyWait> key_wait(const Controller& controller, const json::Value* live, const KeyHashes& keys,
-                                const std::vector<const json::Value*>& node_sets) {
-  if (key_in_use(controller, live, keys.slurm) == keys.slurm) return std::nullopt;
+                                View& view) {
+  const KeyInUse in_use = key_in_use(controller, live, keys.slurm);
+  if (in_use.hash == keys.slurm) return std::nullopt;
   KeyWait wait;
   wait.rule = fmt::format(
-      "the key in Secret {} has changed, and slurmctld takes it when no node of the NodeSets runs jobs or can be given "
-      "any: workers keep the old key, and jobs there would be lost. Until then StatefulSet {} stays as it is",
+      "the key in Secret {} has changed, and slurmctld takes it when no node of the cluster runs jobs or can be given "
+      "any: "
+      "workers keep the old key, and jobs there would be lost. Until then StatefulSet {} stays as it is",
       controller.keys.slurm.name, names::controller(controller.meta.name));
   wait.jwt = json::string_at(*live, {"spec", "template", "metadata", "annotations", names::kJwtKeyHash}) != keys.jwt;
-  for (const json::Value* node_set : node_sets) {
+  for (const json::Value* node_set : view.node_sets_of(controller.meta.name)) {
     wait.workers = wait.workers || has_workers(*node_set);
     wait.jobs_seen = wait.jobs_seen || count(*node_set, "slurmAllocated") > 0;
   }
+  wait.beside = waiting_beside(controller, in_use.hash, view);
   return wait;
 }
 
-NodesStand stand_of(const std::optional<NodesNow>& now, const std::set<std::string>& features) {
-  if (!now) return NodesStand::kUnknown;
-  const auto open = [&](const nodeset::SlurmNodeView& node) { return is_of(node, features) && !is_free(node); };
-  if (std::ranges::any_of(now->nodes, open)) return NodesStand::kOpen;
-  return now->whole ? NodesStand::kClear : NodesStand::kUnknown;
+bool holds_key(NodesStand stand, bool workers) noexcept {
+  return stand != NodesStand::kClear && (stand != NodesStand::kUnknown || workers);
 }
 
-bool hold_key(Plan& plan, NodesStand stand) {
-  if (!plan.key_wait || stand == NodesStand::kClear) return false;
-  if (stand == NodesStand::kUnknown && !plan.key_wait->workers) return false;
+bool hold_key(Plan& plan, NodesStand stand, const std::vector<std::string>& beside) {
+  if (!plan.key_wait) return false;
+  const bool own = holds_key(stand, plan.key_wait->workers);
+  if (!own && beside.empty()) return false;
   std::erase_if(plan.children, [](const Child& child) { return child.resource == &kStatefulSets; });
   plan.config_digest.clear();  // slurmctld takes no other configuration until then (builders/scripts.hpp)
-  plan.waits.insert(plan.waits.begin(), {sentence_of(*plan.key_wait, stand)});
+  std::string sentence = own ? sentence_of(*plan.key_wait, stand) : sentence_of(*plan.key_wait, beside);
+  plan.waits.insert(plan.waits.begin(), {std::move(sentence)});
   return true;
 }
 

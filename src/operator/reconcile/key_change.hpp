@@ -6,36 +6,28 @@
 #pragma once
 
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "json/value.hpp"
 #include "operator/api/types.hpp"
-#include "operator/reconcile/nodes_now.hpp"
+#include "operator/reconcile/nodes_stand.hpp"
 #include "operator/reconcile/plan.hpp"
 
 namespace bascule::op::reconcile {
 
-// By the NodeSet's status: some are ready.
+// By the NodeSet's status. One that is not ready for a moment is there, with its jobs.
 bool has_workers(const json::Value& node_set);
 
 // nullopt: slurmctld has the key, or somebody said to lose jobs for it. `live` is its StatefulSet, which may be
 // nullptr, `keys` are of now.
 std::optional<KeyWait> key_wait(const Controller& controller, const json::Value* live, const KeyHashes& keys,
-                                const std::vector<const json::Value*>& node_sets);
+                                View& view);
 
-// How the nodes of the NodeSets stand.
-enum class NodesStand : std::uint8_t {
-  kAsked,    // slurmctld has not answered yet
-  kUnknown,  // it does not answer
-  kOpen,     // jobs run on some or may start there
-  kClear,
-};
-// `features`: each NodeSet's, which its nodes have and no others. nullopt: slurmctld did not answer.
-NodesStand stand_of(const std::optional<NodesNow>& now, const std::set<std::string>& features);
-
+// slurmctld must not take the key yet. `workers`: it has some.
+bool holds_key(NodesStand stand, bool workers) noexcept;
 // Takes out of a plan with `key_wait` what would have slurmctld take the key, and says why; false: nothing holds it up.
-bool hold_key(Plan& plan, NodesStand stand);
+// `beside`: those of the Controllers beside it for which it is held.
+bool hold_key(Plan& plan, NodesStand stand, const std::vector<std::string>& beside = {});
 
 }  // namespace bascule::op::reconcile

@@ -3,66 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/manual_loop.hpp"
 #include "operator/api/resources.hpp"
-#include "operator/reconcile/key_watch.hpp"
 
 namespace bascule::op::reconcile {
 namespace {
 
-using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
-
-slurm::Node node(std::vector<std::string_view> states, std::string feature = "gpu") {
-  slurm::Node out;
-  out.name = "gpu-0";
-  out.states = slurm::parse_node_states(states);
-  out.features = {"x", std::move(feature)};
-  return out;
-}
-
-// Between the question and the key minutes may pass: a node that may be given a job is as good as one that runs it.
-TEST(NodesStandTest, ANodeIsClearWhenNothingRunsAndNothingCanStart) {
-  struct Case {
-    std::vector<std::string_view> states;
-    NodesStand stand;
-  };
-  const Case cases[] = {
-      {{"IDLE"}, NodesStand::kOpen},
-      {{"MIXED"}, NodesStand::kOpen},
-      {{"ALLOCATED"}, NodesStand::kOpen},
-      {{"UNKNOWN"}, NodesStand::kOpen},
-      {{"IDLE", "DRAIN"}, NodesStand::kClear},
-      {{"ALLOCATED", "DRAIN"}, NodesStand::kOpen},
-      {{"IDLE", "DRAIN", "COMPLETING"}, NodesStand::kOpen},
-      {{"IDLE", "DRAIN", "UNDRAIN"}, NodesStand::kOpen},
-      {{"DOWN"}, NodesStand::kClear},
-      {{"IDLE", "NOT_RESPONDING"}, NodesStand::kClear},
-      {{"ALLOCATED", "NOT_RESPONDING"}, NodesStand::kOpen},
-  };
-  const std::vector<slurm::Job> none;
-  for (const Case& one : cases) {
-    const slurm::Node of_it = node(one.states);
-    EXPECT_EQ(stand_of(nodes_now({of_it}, none), {"cpu", "gpu"}), one.stand) << print(of_it.states);
-    EXPECT_EQ(stand_of(nodes_now({node(one.states, "bridge")}, none), {"gpu"}), NodesStand::kClear)
-        << "not a NodeSet's";
-  }
-  EXPECT_EQ(stand_of(nodes_now({}, none), {"gpu"}), NodesStand::kClear);
-}
-
-TEST(NodesStandTest, OnlyTheJobTableTellsOfSuspendedJobs) {
-  const slurm::Node drained = node({"IDLE", "DRAIN"});
-  slurm::Job job;
-  job.states.base = slurm::JobState::kSuspended;
-  job.nodes = "gpu-0";
-  EXPECT_EQ(stand_of(nodes_now({drained}, std::vector{job}), {"gpu"}), NodesStand::kOpen);
-  EXPECT_EQ(stand_of(nodes_now({drained}, std::nullopt), {"gpu"}), NodesStand::kUnknown);
-  job.nodes = "gpu-[";
-  EXPECT_EQ(stand_of(nodes_now({drained}, std::vector{job}), {"gpu"}), NodesStand::kUnknown);
-  EXPECT_EQ(stand_of(std::nullopt, {"gpu"}), NodesStand::kUnknown);
-}
 
 Plan plan_with(KeyWait wait) {
   Plan plan;
@@ -93,6 +41,19 @@ TEST(HoldKeyTest, SlurmctldsOwnWordDecidesAndTheStatusesOnlyWithoutIt) {
   EXPECT_THAT(said({.rule = "x"}, NodesStand::kOpen), HasSubstr("drain")) << "slurmctld says they are";
 }
 
+// slurmdbd hears one key.
+TEST(HoldKeyTest, ControllersOfOneAccountingTakeAKeyTogether) {
+  const KeyWait wait{.rule = "the key has changed", .workers = true};
+  Plan plan = plan_with(wait);
+  EXPECT_TRUE(hold_key(plan, NodesStand::kClear, {"a", "b"}));
+  EXPECT_THAT(plan.waits.front().sentence,
+              HasSubstr("those of Controller a, b are not, which has the same Accounting"));
+  EXPECT_THAT(plan.children, SizeIs(1));
+  plan = plan_with(wait);
+  EXPECT_TRUE(hold_key(plan, NodesStand::kOpen, {"a"}));
+  EXPECT_THAT(plan.waits.front().sentence, HasSubstr("drain them")) << "its own first";
+}
+
 // slurmctld gets both together, and until then takes no token that was signed with the new one.
 TEST(HoldKeyTest, AJwtKeyThatChangesMeanwhileIsSaid) {
   Plan plan = plan_with({.rule = "the key has changed", .jwt = true, .workers = true, .jobs_seen = true});
@@ -100,49 +61,6 @@ TEST(HoldKeyTest, AJwtKeyThatChangesMeanwhileIsSaid) {
   EXPECT_THAT(plan.waits.front().sentence, HasSubstr("it refuses all new tokens until then"));
   EXPECT_THAT(plan.waits.front().sentence, HasSubstr("It is not known whether jobs run"));
   EXPECT_THAT(plan.waits.front().sentence, HasSubstr("or put the old JWT key back until then"));
-}
-
-struct Watched {
-  ManualLoop loop;
-  int asked = 0, woken = 0;
-  Duration takes = 1s;
-  NodesStand answer = NodesStand::kOpen;
-  KeyWatch watch{loop, [this](NamespacedName, std::stop_token stop) { return ask(std::move(stop)); },
-                 [this](const NamespacedName&) { ++woken; }};
-  NodesStand look() { return watch.look({"slurm", "slurm"}); }
-  Task<NodesStand> ask(std::stop_token stop) {
-    ++asked;
-    co_await sleep_for(loop, takes, stop);
-    co_return answer;
-  }
-};
-
-TEST(KeyWatchTest, AsksAtMostEachTenSecondsAndSaysMeanwhileWhatWasSaidLast) {
-  Watched w;
-  EXPECT_EQ(w.look(), NodesStand::kAsked);
-  EXPECT_EQ(w.look(), NodesStand::kAsked);
-  w.loop.advance(1s);
-  EXPECT_EQ(w.woken, 1);
-  w.takes = 25s;
-  for (int second = 0; second < 35; ++second) {
-    EXPECT_EQ(w.look(), NodesStand::kOpen) << second;
-    w.loop.advance(1s);
-  }
-  EXPECT_EQ(w.asked, 2) << "after ten seconds, for 25";
-  EXPECT_EQ(w.woken, 2);
-}
-
-TEST(KeyWatchTest, ThatNothingRunsIsGoodForTenSeconds) {
-  Watched w;
-  w.answer = NodesStand::kClear;
-  w.look();
-  w.loop.advance(1s);
-  EXPECT_EQ(w.look(), NodesStand::kClear);
-  w.loop.advance(10s);
-  EXPECT_EQ(w.look(), NodesStand::kAsked);
-  w.watch.forget({"slurm", "slurm"});
-  w.loop.advance(1s);
-  EXPECT_EQ(w.woken, 1) << "nobody wants to know any more";
 }
 
 }  // namespace

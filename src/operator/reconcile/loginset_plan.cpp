@@ -33,9 +33,9 @@ Plan plan_loginset(const json::Value& object, View& view, std::string_view domai
   const json::Value* live = view.find(kDeployments, set.meta.name);
   const json::Value* host_keys = view.find(kSecrets, names::ssh_host_keys(set.meta.name));
   plan.needs_host_keys = host_keys == nullptr;
-  const auto controller = referenced_controller(view, set.controller, plan);
+  auto controller = referenced_controller(view, set.controller, plan);
   std::optional<std::string> key;
-  if (controller) key = key_hash_of(*controller, view, plan);
+  if (controller) key = take_key_in_use(*controller, view, plan);
   std::expected<std::string, std::string> sssd;
   if (!set.sssd.empty()) sssd = secret_bytes(view, set.sssd, "spec.sssdConfRef");
   if (!sssd) plan.wait(sssd.error());

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "operator/nodeset/values.hpp"
@@ -11,7 +13,8 @@ namespace bascule::op::reconcile {
 
 struct NodesNow {
   std::vector<nodeset::SlurmNodeView> nodes;
-  bool whole = false;  // false: the job table lacks, and nothing else tells of suspended jobs
+  std::set<std::string> partitions = {};  // in which jobs run, suspended ones too
+  bool whole = false;                     // false: the job table lacks, and nothing else tells of suspended jobs
 };
 
 // `jobs`: nullopt when they are not known.

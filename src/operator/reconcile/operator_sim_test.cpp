@@ -342,6 +342,38 @@ TEST(OperatorSim, AChangedKeyWaitsForTheJobs) {
   EXPECT_EQ(keys(), std::vector(3, key));
 }
 
+// Also a pod that is made anew meanwhile is heard.
+TEST(OperatorSim, WhoIsMadeAnewWhileAKeyOfAnotherNameWaitsHasTheOneInUse) {
+  World w(26);
+  w.slurm.model().add_partition("all", true);
+  w.slurm.add_nodes("NodeName=gpu-0 CPUs=4 RealMemory=1000 Feature=gpu");
+  w.process.start();
+  w.whole_cluster();
+  w.add(kNodeSets, "gpu", "{controllerRef: {name: slurm}, slurmd: {image: slurmd}, replicas: 1}");
+  w.settle();
+  slurm::JobDescription job;
+  job.nodes = 1;
+  w.slurm.submit(job, 1h, false);
+  w.settle();
+  const auto before = w.children();
+  w.api.patch(kSecrets, {"slurm", "auth"},
+              json::Object{{"data", json::Object{{"slurm2.key", base64_encode("another")}}}});
+  w.patch(kAccountings, "slurm", "{spec: {slurmKeyRef: {key: slurm2.key}}}");
+  w.settle(5s);
+  w.patch(kControllers, "slurm", "{spec: {slurmKeyRef: {key: slurm2.key}}}");
+  w.settle();
+  EXPECT_THAT(w.ready(kControllers, "slurm"), HasSubstr("False the key in Secret auth has changed"));
+  EXPECT_EQ(w.children(), before);
+  std::vector<json::Value> pods = w.api.list(kube::resources::kPods);
+  ASSERT_EQ(pods.size(), 1u);
+  w.api.remove(kube::resources::kPods, {"slurm", std::string(json::string_at(pods[0], {"metadata", "name"}))},
+               {.grace = 0});
+  w.settle();
+  pods = w.api.list(kube::resources::kPods);
+  ASSERT_EQ(pods.size(), 1u);
+  EXPECT_THAT(json::dump(pods[0]), ::testing::Not(HasSubstr("slurm2.key")));
+}
+
 // A status is seldom of this moment.
 TEST(OperatorSim, BeforeAChangedKeyIsTakenSlurmctldIsAsked) {
   World w(19);
@@ -398,6 +430,20 @@ TEST(OperatorSim, WithoutSlurmctldsAnswerAChangedKeyIsNotTakenWhereWorkersAre) {
   w.settle(5min);
   EXPECT_EQ(w.children().at("StatefulSet slurm-controller"), before);
   EXPECT_THAT(w.ready(kControllers, "slurm"), HasSubstr("It is not known whether jobs run"));
+  // One that is not ready for a moment, as when its kubelet is away, runs its jobs all the same.
+  const auto set_ready = [&](std::string_view status) {
+    w.api.patch(kube::resources::kPods, {"slurm", std::string(json::string_at(pods[0], {"metadata", "name"}))},
+                json::parse_yaml(fmt::format("{{status: {{conditions: [{{type: Ready, status: '{}', "
+                                             "lastTransitionTime: '2026-01-01T00:00:00Z'}}]}}}}",
+                                             status)),
+                "status");
+  };
+  set_ready("False");
+  w.settle(2min);
+  ASSERT_EQ(json::int_at(w.get(kNodeSets, "gpu"), {"status", "readyReplicas"}), 0);
+  EXPECT_EQ(w.children().at("StatefulSet slurm-controller"), before);
+  set_ready("True");
+  w.settle(10s);
   w.slurm.start_controller();
   w.settle(2min);
   EXPECT_NE(w.children().at("StatefulSet slurm-controller"), before);

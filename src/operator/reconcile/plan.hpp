@@ -56,8 +56,13 @@ struct Wait {
 struct KeyWait {
   std::string rule;        // a sentence: what slurmctld waits for
   bool jwt = false;        // the JWT key has changed too
-  bool workers = false;    // some are ready, which may run jobs
+  bool workers = false;    // there are some, which may run jobs
   bool jobs_seen = false;  // some did when the statuses were written
+  struct Beside {
+    std::string controller;
+    bool workers;
+  };
+  std::vector<Beside> beside = {};  // Controllers of the same Accounting that wait likewise
 };
 
 // Of a Token: what was signed last. Until the cache has it another one would be signed each time.

@@ -5,11 +5,84 @@
 namespace bascule::op::reconcile::test {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 const WallTime kNow = std::chrono::sys_days(std::chrono::year(2026) / 11 / 28);
+
+// The other way to another key, which the webhook allows: a second one in the Secret.
+TEST(PlanForJobs, UntilSlurmctldTakesTheKeyOfAnotherNameNobodyIsMadeAnewForIt) {
+  MapView view = whole_namespace();
+  view.put(kConfigMaps, config_map("slurm-config", {{"slurm.conf", "x"}}));
+  view.put(kSecrets, secret("login-ssh-host-keys", "k", "v"));
+  json::Value object =
+      custom(kControllers, "slurm",
+             std::string(kController.substr(0, kController.rfind('}'))) + ", accountingRef: {name: slurm}}");
+  json::Value accounting = custom(kAccountings, "slurm", kAccounting);
+  view.put(kControllers, object);
+  const auto made = [&] {
+    const json::Value login = custom(kLoginSets, "login", kLoginSet);
+    return std::vector{child(plan_restapi(custom(kRestApis, "slurm", kRestApi), view), "Deployment"),
+                       child(plan_loginset(login, view, "cluster.local"), "Deployment"),
+                       child(plan_accounting(accounting, view), "StatefulSet")};
+  };
+  const std::vector<json::Value> before = made();
+  view.put(kStatefulSets, stamped(child(plan_controller(object, view, kNow), "StatefulSet")));
+  view.put(kStatefulSets, stamped(before[2]));
+  json::Value both = secret("auth", "slurm.key", "auth-key");
+  json::at_or_create(both, {"data", "slurm2.key"}) = base64_encode("another");
+  view.put(kSecrets, both);
+  json::at_or_create(accounting, {"spec", "slurmKeyRef", "key"}) = "slurm2.key";
+  EXPECT_EQ(made(), before) << "slurmdbd has the key of its Controllers, whichever changes first";
+  json::at_or_create(object, {"spec", "slurmKeyRef", "key"}) = "slurm2.key";
+  view.put(kControllers, object);
+  EXPECT_EQ(made(), before);
+  EXPECT_THAT(plan_accounting(accounting, view).notes, Contains(HasSubstr("slurmdbd keeps the auth/slurm key")));
+  const Plan plan = plan_controller(object, view, kNow);
+  ASSERT_TRUE(plan.key_wait);
+  view.put(kStatefulSets, stamped(child(plan, "StatefulSet")));  // no job runs
+  const std::vector<json::Value> after = made();
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    EXPECT_NE(after[i], before[i]) << i;
+    EXPECT_THAT(json::dump(after[i]), HasSubstr("slurm2.key")) << i;
+  }
+}
+
+TEST(PlanForJobs, AKeyWaitsForAllControllersOfAnAccounting) {
+  MapView view = whole_namespace();
+  const std::string spec =
+      std::string(kController.substr(0, kController.rfind('}'))) + ", accountingRef: {name: slurm}}";
+  const json::Value a = custom(kControllers, "a", spec);
+  const json::Value b = custom(kControllers, "b", spec);
+  for (const json::Value* one : {&a, &b}) {
+    view.put(kControllers, *one);
+    view.put(kStatefulSets, stamped(child(plan_controller(*one, view, kNow), "StatefulSet")));
+  }
+  const json::Value slurmdbd = stamped(child(plan_accounting(*view.find(kAccountings, "slurm"), view), "StatefulSet"));
+  view.put(kStatefulSets, slurmdbd);
+  json::Value set = custom(kNodeSets, "gpu", "{controllerRef: {name: a}, slurmd: {image: slurmd}}");
+  set.get_object()["status"] = json::parse_yaml("{replicas: 1}");
+  view.put(kNodeSets, set);
+  view.put(kSecrets, secret("auth", "slurm.key", "another"));
+  // Also one that names another Secret of the same content.
+  view.put(kSecrets, secret("copy", "slurm.key", "another"));
+  json::Value accounting = *view.find(kAccountings, "slurm");
+  json::at_or_create(accounting, {"spec", "slurmKeyRef", "name"}) = "copy";
+  EXPECT_EQ(stamped(child(plan_accounting(accounting, view), "StatefulSet")), slurmdbd);
+  Plan plan = plan_controller(b, view, kNow);
+  ASSERT_TRUE(plan.key_wait);
+  ASSERT_THAT(plan.key_wait->beside, ::testing::SizeIs(1));
+  EXPECT_EQ(plan.key_wait->beside[0].controller, "a");
+  EXPECT_TRUE(plan.key_wait->beside[0].workers);
+  // A has taken it.
+  view.put(kStatefulSets, stamped(child(plan_controller(a, view, kNow), "StatefulSet")));
+  plan = plan_controller(b, view, kNow);
+  ASSERT_TRUE(plan.key_wait);
+  EXPECT_THAT(plan.key_wait->beside, IsEmpty());
+  EXPECT_EQ(stamped(child(plan_accounting(accounting, view), "StatefulSet")), slurmdbd) << "b has not";
+}
 
 // Made anew over what another Controller has left: the webhook sees a new object only.
 TEST(PlanForJobs, ASlurmctldWhoseStateIsElsewhereStaysAsItIs) {

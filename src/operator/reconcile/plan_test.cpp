@@ -78,7 +78,8 @@ TEST(ControllerPlan, AChangedKeyWaitsForSlurmctldsWord) {
   const auto wait = [&] { return plan_controller(object, view, kNow).key_wait.value(); };
   EXPECT_THAT(wait().rule, HasSubstr("the key in Secret auth has changed, and slurmctld takes it when no node"));
   EXPECT_FALSE(wait().workers || wait().jobs_seen || wait().jwt);
-  set.get_object()["status"] = json::parse_yaml("{readyReplicas: 2, slurmAllocated: 1}");
+  // One that is not ready for a moment is there.
+  set.get_object()["status"] = json::parse_yaml("{replicas: 2, readyReplicas: 0, slurmAllocated: 1}");
   view.put(kNodeSets, set);
   EXPECT_TRUE(wait().workers && wait().jobs_seen);
   EXPECT_FALSE(wait().jwt);

@@ -5,7 +5,6 @@
 #include <array>
 #include <map>
 #include <random>
-#include <set>
 #include <stdexcept>
 
 #include "base/log.hpp"
@@ -20,7 +19,7 @@
 #include "operator/reconcile/ctld_pods.hpp"
 #include "operator/reconcile/jobs_at_risk.hpp"
 #include "operator/reconcile/key_change.hpp"
-#include "operator/reconcile/key_watch.hpp"
+#include "operator/reconcile/nodes_watch.hpp"
 #include "operator/reconcile/refusals.hpp"
 #include "operator/reconcile/telling.hpp"
 #include "operator/reconcile/watchers.hpp"
@@ -124,7 +123,7 @@ struct Reconcilers::Impl {
                    .answering = options.answering,
                    .serves = options.serves}),
         config_watch(options.running_config),
-        key_watch(
+        nodes_watch(
             loop,
             [this](NamespacedName controller, std::stop_token stop) {
               return nodes_stand(std::move(controller), std::move(stop));
@@ -149,7 +148,7 @@ struct Reconcilers::Impl {
   Telling telling;
   CtldPods ctld_pods;
   ConfigWatch config_watch;
-  KeyWatch key_watch;
+  NodesWatch nodes_watch;
   std::map<NamespacedName, std::optional<WrittenToken>> tokens;
   Refusals refusals;  // of Controllers: who serves must be seen while a child is refused
   Gate gate;          // of warnings
@@ -225,10 +224,12 @@ struct Reconcilers::Impl {
                       .pods = json::int_at(set->value, {"status", "replicas"}).value_or(0),
                       .allocated = json::int_at(set->value, {"status", "slurmAllocated"}).value_or(0)});
     }
-    if (sets.empty()) co_return;
+    // One outside stays, with the nodes that it has from elsewhere.
+    const bool outside = json::bool_at(controller->value, {"spec", "external"});
+    if (outside && sets.empty()) co_return;
     std::optional<NodesNow> nodes;
     if (options.slurm_nodes) nodes = co_await options.slurm_nodes(key, kLastWord, stopping.get_token());
-    const std::optional<std::string> risk = jobs_at_risk(sets, nodes);
+    const std::optional<std::string> risk = jobs_at_risk(sets, nodes, outside);
     if (!risk) co_return;
     log::warning("jobs are at risk", {{"controller", key.str()}, {"what", *risk}});
     telling.event(kControllers, *controller, kube::EventType::kWarning, "JobsAtRisk", "Delete", *risk);
@@ -272,7 +273,7 @@ struct Reconcilers::Impl {
     watchers.begin(reader);
     CachedView view(parts.caches, watchers, reader, name.ns);
     Plan plan = plan_of(kind, *object, view);
-    if (kind.resource == &kControllers) hold_changed_key(name, reader, plan);
+    if (kind.resource == &kControllers) watch_nodes(name, reader, plan);
     std::exception_ptr failure;
     if (plan.needs_host_keys) co_await make_host_keys(object, kind, plan, failure, stop);
     std::optional<Duration> held = refusals.hold(reader, plan, loop.now());
@@ -312,23 +313,28 @@ struct Reconcilers::Impl {
 
   void forget_controller(const NamespacedName& name) {
     config_watch.forget(name);
-    key_watch.forget(name);
+    nodes_watch.forget(name);
   }
 
-  void hold_changed_key(const NamespacedName& controller, const std::string& reader, Plan& plan) {
-    if (!plan.key_wait) return key_watch.forget(controller);
+  // What waits for the Slurm nodes.
+  void watch_nodes(const NamespacedName& controller, const std::string& reader, Plan& plan) {
+    if (!plan.key_wait) return nodes_watch.let_go(controller);
+    const ClusterStand stand = nodes_watch.look(controller);
     watchers.note(reader, workers_thing(controller));
-    if (!hold_key(plan, key_watch.look(controller))) return;
-    const WallTime again = loop.wall() + KeyWatch::kAgain;
+    std::vector<std::string> beside;
+    for (const KeyWait::Beside& other : plan.key_wait->beside) {
+      const NodesStand theirs = nodes_watch.last({controller.ns, other.controller}).nodes();
+      if (holds_key(theirs, other.workers)) beside.push_back(other.controller);
+    }
+    if (!hold_key(plan, stand.nodes(), beside)) return;
+    const WallTime again = loop.wall() + NodesWatch::kAgain;
     plan.wake = std::min(plan.wake.value_or(again), again);
   }
 
-  Task<NodesStand> nodes_stand(NamespacedName controller, std::stop_token stop) {
+  Task<ClusterStand> nodes_stand(NamespacedName controller, std::stop_token stop) {
     std::optional<NodesNow> nodes;
     if (options.slurm_nodes) nodes = co_await options.slurm_nodes(controller, kOwnTime, stop);
-    std::set<std::string> features;
-    for (const ObjectPtr& set : parts.caches.node_sets_of(controller)) features.insert(feature_of(*set));
-    co_return stand_of(nodes, features);
+    co_return stand_of(nodes);
   }
 
   NamespacedName note_child(const kube::DynamicObject& object, const std::string& reader, const Child& child) {
@@ -442,7 +448,7 @@ void Reconcilers::start() {
 Task<> Reconcilers::stop() {
   impl_->stopping.request_stop();
   co_await impl_->gate.close();
-  co_await impl_->key_watch.stop();
+  co_await impl_->nodes_watch.stop();
   for (const auto& queue : impl_->queues) co_await queue->stop();
 }
 

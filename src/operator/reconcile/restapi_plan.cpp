@@ -16,12 +16,12 @@ Plan plan_restapi(const json::Value& object, View& view) {
   plan.add(kServices, restapi_service(api));
   const std::string name = names::restapi(api.meta.name);
   const json::Value* live = view.find(kDeployments, name);
-  if (const auto controller = referenced_controller(view, api.controller, plan)) {
+  if (auto controller = referenced_controller(view, api.controller, plan)) {
     const std::string config = names::config(controller->meta.name);
     const json::Value* map = view.find(kConfigMaps, config);
     const std::string conf(map ? json::string_at(*map, {"data", names::kSlurmConf}) : std::string_view());
     // It has no part in JWKS and signs nothing: the auth/slurm key alone is mounted.
-    const auto key = key_hash_of(*controller, view, plan);
+    const auto key = take_key_in_use(*controller, view, plan);
     if (conf.empty()) {
       plan.wait(fmt::format("ConfigMap {} of Controller {} has no slurm.conf yet", config, controller->meta.name));
     } else if (key) {
