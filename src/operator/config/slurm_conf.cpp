@@ -126,8 +126,8 @@ std::string own_conf(const ClusterView& cluster, const FilePlan& files, std::str
   add_accounting(text, cluster.accounting);
   add_scripts(text, files);
   std::string all = text.str();
-  if (const std::string lines = node_set_lines(cluster); !lines.empty()) {
-    all += Text().heading("NODESET & PARTITION").str() + lines;
+  if (const std::string lines = merged_lines(node_set_lines(cluster), cluster.left); !lines.empty()) {
+    all += Text().heading(kNodeSetHeading).str() + lines;
   }
   if (!controller.extra_conf.empty()) all += Text().heading("EXTRA CONFIG").raw(controller.extra_conf).str();
   if (const std::string merged = merged_parameters(controller.extra_conf, required_parameters(controller, digest));

@@ -9,6 +9,7 @@
 
 #include "operator/api/types.hpp"
 #include "operator/config/files.hpp"
+#include "operator/config/left_lines.hpp"
 
 namespace bascule::op {
 
@@ -17,6 +18,7 @@ struct ClusterView {
   const Accounting* accounting = nullptr;   // the one it refers to, nullptr: none, or not there
   std::span<const NodeSet> node_sets = {};  // in any order; those of other Controllers do not count
   std::int64_t room = 0;                    // MaxNodeCount of the slurm.conf in place; 0: there is none
+  std::span<const LeftLine> left = {};      // lines that stay although no NodeSet asks for them
 };
 
 // For slurmctld and, configless, everyone else. With an external Controller only what slurmrestd needs.

@@ -1,10 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "operator/api/read.hpp"
 #include "operator/api/resources.hpp"
 #include "operator/config/files.hpp"
+#include "operator/config/left_lines.hpp"
 #include "operator/config/slurm_conf.hpp"
 #include "operator/reconcile/apply.hpp"
 #include "operator/reconcile/key_change.hpp"
@@ -74,9 +77,39 @@ void take_files(const Controller& controller, View& view, Plan& plan, Around& ar
   around.whole = around.whole && around.files.missing.empty() && around.files.faults.empty();
 }
 
-std::int64_t room_in_place(const Controller& controller, View& view) {
+std::string_view conf_in_place(const Controller& controller, View& view) {
   const json::Value* map = view.find(kConfigMaps, names::config(controller.meta.name));
-  return map ? room_in(json::string_at(*map, {"data", names::kSlurmConf})) : 0;
+  return map ? json::string_at(*map, {"data", names::kSlurmConf}) : std::string_view();
+}
+
+std::string because(NodesStand stand) {
+  if (stand == NodesStand::kOpen) return "jobs run on its nodes, or can be given to them";
+  if (stand == NodesStand::kAsked) return "slurmctld is being asked whether jobs run on its nodes";
+  return "slurmctld or slurmrestd does not say whether jobs run on its nodes";
+}
+
+// slurmctld ends the jobs of a partition that goes from slurm.conf. What no NodeSet asks for any more stays until none
+// runs there. Where the partition alone is off its nodes serve on: only its own jobs count.
+std::vector<LeftLine> keep_lines(const ClusterView& cluster, View& view, const ClusterStand& stand, Plan& plan) {
+  std::vector<LeftLine> left =
+      left_lines(conf_in_place(cluster.controller, view), node_set_lines(cluster), cluster.controller.extra_conf);
+  std::set<std::string> gone;
+  for (const LeftLine& line : left) {
+    if (!line.partition) gone.insert(line.name);
+  }
+  std::map<std::string, NodesStand> kept;
+  for (const LeftLine& line : left) {
+    NodesStand of_it = line.partition ? stand.of_partition(line.name) : stand.of_feature(line.name);
+    if (of_it == NodesStand::kClear && gone.contains(line.name)) of_it = stand.of_feature(line.name);
+    if (of_it != NodesStand::kClear) kept.emplace(line.name, of_it);
+  }
+  std::erase_if(left, [&kept](const LeftLine& line) { return !kept.contains(line.name); });
+  for (const auto& [name, of_it] : kept) {
+    plan.notes.push_back(
+        fmt::format("slurm.conf keeps the lines of {}, which no NodeSet asks for any more: {}", name, because(of_it)));
+  }
+  plan.keeps_lines = !kept.empty();
+  return left;
 }
 
 void take_time(const Controller& controller, View& view, Plan& plan, Around& around, WallTime now) {
@@ -132,11 +165,14 @@ void leave(const Controller& controller, Plan& plan) {
 
 // slurm.conf and whoever has it.
 void add_configured(const Controller& controller, const Around& around, const std::optional<KeyHashes>& keys,
-                    View& view, Plan& plan) {
-  const ClusterView cluster{.controller = controller,
-                            .accounting = around.accounting ? &*around.accounting : nullptr,
-                            .node_sets = around.node_sets,
-                            .room = room_in_place(controller, view)};
+                    View& view, const ClusterStand& stand, Plan& plan) {
+  ClusterView cluster{.controller = controller,
+                      .accounting = around.accounting ? &*around.accounting : nullptr,
+                      .node_sets = around.node_sets,
+                      .room = room_in(conf_in_place(controller, view))};
+  std::vector<LeftLine> left;
+  if (!controller.external) left = keep_lines(cluster, view, stand, plan);
+  cluster.left = left;
   const std::string conf = slurm_conf(cluster, around.files);
   json::Value files = controller_config(controller, conf, around.files);
   if (controller.external) {
@@ -156,7 +192,7 @@ void add_configured(const Controller& controller, const Around& around, const st
 
 }  // namespace
 
-Plan plan_controller(const json::Value& object, View& view, WallTime now) {
+Plan plan_controller(const json::Value& object, View& view, WallTime now, const ClusterStand& stand) {
   const Controller controller = read_controller(object);
   Plan plan;
   if (controller.external) {
@@ -171,7 +207,7 @@ Plan plan_controller(const json::Value& object, View& view, WallTime now) {
   take_node_sets(controller, view, plan, around);
   take_files(controller, view, plan, around);
   take_time(controller, view, plan, around, now);
-  if (around.whole) add_configured(controller, around, keys, view, plan);
+  if (around.whole) add_configured(controller, around, keys, view, stand, plan);
   const std::string name = names::controller(controller.meta.name);
   if (wants_service_monitor(controller)) {
     plan.add(kServiceMonitors, controller_service_monitor(controller));

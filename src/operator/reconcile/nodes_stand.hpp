@@ -1,5 +1,5 @@
 // How the Slurm nodes of a cluster stand for what must not happen while jobs run: another auth/slurm key
-// (key_change.hpp). Pure.
+// (key_change.hpp), a partition that goes (left_lines() of config/). Pure.
 #pragma once
 
 #include <cstdint>

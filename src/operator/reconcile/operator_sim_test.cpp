@@ -594,6 +594,56 @@ TEST(OperatorSim, ASlurmctldWhoseStateIsElsewhereIsLeftAlone) {
   }
 }
 
+std::string slurm_conf_of(World& w) {
+  return std::string(json::string_at(w.get(kConfigMaps, "slurm-config"), {"data", "slurm.conf"}));
+}
+
+// slurmctld ends the jobs of a partition that is no longer in slurm.conf.
+TEST(OperatorSim, APartitionStaysWhileJobsRunThereThoughItsNodeSetHasGoneOrHasAnotherHostname) {
+  for (const bool gone : {true, false}) {
+    SCOPED_TRACE(gone);
+    World w(25);
+    w.slurm.model().add_partition("gpu", true);
+    w.slurm.add_nodes("NodeName=gpu-0 CPUs=4 RealMemory=1000 Feature=gpu");
+    w.process.start();
+    w.whole_cluster();
+    w.add(kNodeSets, "gpu",
+          "{controllerRef: {name: slurm}, slurmd: {image: slurmd}, replicas: 0, partition: {enabled: true}}");
+    w.settle();
+    ASSERT_THAT(slurm_conf_of(w), HasSubstr("PartitionName=gpu"));
+    slurm::JobDescription job;
+    job.nodes = 1;
+    w.slurm.submit(job, 3min, false);
+    w.loop.advance(1ms);
+    if (gone) {
+      w.api.erase(kNodeSets, {"slurm", "gpu"});
+    } else {
+      w.patch(kNodeSets, "gpu", "{spec: {template: {spec: {hostname: big}}}}");
+    }
+    for (int second = 0; second < 120; ++second) {
+      w.settle(1s);
+      ASSERT_THAT(slurm_conf_of(w), ::testing::AllOf(HasSubstr("NodeSet=gpu"), HasSubstr("PartitionName=gpu")));
+    }
+    EXPECT_EQ(slurm_conf_of(w).contains("PartitionName=big"), !gone);
+    EXPECT_THAT(w.ready(kControllers, "slurm"), HasSubstr("slurm.conf keeps the lines of gpu"));
+    w.settle(2min);
+    EXPECT_THAT(slurm_conf_of(w), HasSubstr("PartitionName=gpu")) << "the next job may start there any moment";
+    w.slurm.stop_controller();
+    drain(w, "gpu-0");  // as a worker that goes
+    w.settle(1min);
+    EXPECT_THAT(slurm_conf_of(w), HasSubstr("PartitionName=gpu")) << "not known";
+    w.slurm.start_controller();
+    w.settle(1min);
+    EXPECT_FALSE(slurm_conf_of(w).contains("=gpu"));
+    EXPECT_EQ(w.ready(kControllers, "slurm"), "True ");
+    w.loop.advance(1min);
+    w.api.reset_counts();
+    w.slurm.forget_calls();
+    w.loop.advance(5min);
+    EXPECT_EQ(w.api.write_calls(), 0u);
+  }
+}
+
 // The word of the API server: what the owner that goes would get back, the garbage collector would take with it.
 TEST(OperatorSim, NothingIsAdoptedForAnOwnerThatGoes) {
   World w(22);

@@ -17,6 +17,7 @@
 #include "kube/resource.hpp"
 #include "operator/api/types.hpp"
 #include "operator/builders/controller.hpp"
+#include "operator/reconcile/nodes_stand.hpp"
 
 namespace bascule::op::reconcile {
 
@@ -83,6 +84,7 @@ struct Plan {
   bool needs_host_keys = false;         // of a LoginSet: make them, there are none
   // Of a Controller: what would have slurmctld take the key is made only as slurmctld itself allows (hold_key()).
   std::optional<KeyWait> key_wait = {};
+  bool keeps_lines = false;                // of a Controller: lines that nobody wants stay for the jobs on their nodes
   std::optional<WrittenToken> token = {};  // of a Token: to be remembered when it is written
   std::string config_digest = {};          // of a Controller: what slurmctld is to run; empty: it does not say it
 
@@ -91,7 +93,8 @@ struct Plan {
 };
 
 // All throw BadObject for what the object's owner has to mend.
-Plan plan_controller(const json::Value& object, View& view, WallTime now);
+// `stand`: of the Slurm nodes, as far as slurmctld was asked.
+Plan plan_controller(const json::Value& object, View& view, WallTime now, const ClusterStand& stand = {});
 Plan plan_accounting(const json::Value& object, View& view);
 Plan plan_restapi(const json::Value& object, View& view);
 // `domain`: the cluster's DNS domain.

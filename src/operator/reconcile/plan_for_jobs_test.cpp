@@ -9,8 +9,13 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 const WallTime kNow = std::chrono::sys_days(std::chrono::year(2026) / 11 / 28);
+
+std::string slurm_conf_of(const Plan& plan) {
+  return std::string(json::string_at(child(plan, "ConfigMap"), {"data", "slurm.conf"}));
+}
 
 // The other way to another key, which the webhook allows: a second one in the Secret.
 TEST(PlanForJobs, UntilSlurmctldTakesTheKeyOfAnotherNameNobodyIsMadeAnewForIt) {
@@ -109,6 +114,45 @@ TEST(PlanForJobs, ASlurmctldWhoseStateIsElsewhereStaysAsItIs) {
     EXPECT_THAT(children_of(plan), ElementsAre("Service slurm-controller-internal", "Service slurm-controller"));
     EXPECT_THAT(plan_controller(custom(kControllers, "slurm", before), view, kNow).faults, IsEmpty());
   }
+}
+
+// slurmctld ends the jobs of a partition that is no longer in slurm.conf.
+TEST(PlanForJobs, LinesThatNoNodeSetAsksForStayUntilNoJobRunsThere) {
+  MapView view = whole_namespace();
+  const json::Value object = custom(kControllers, "slurm", kController);
+  const auto set = [](std::string_view rest) {
+    return custom(kNodeSets, "gpu", "{controllerRef: {name: slurm}, slurmd: {image: slurmd}" + std::string(rest) + "}");
+  };
+  view.put(kNodeSets, set(", partition: {enabled: true, config: MaxTime=60}"));
+  view.put(kNodeSets, custom(kNodeSets, "other", kNodeSet));
+  const std::string before = slurm_conf_of(plan_controller(object, view, kNow));
+  ASSERT_THAT(before, HasSubstr("PartitionName=gpu Nodes=gpu MaxTime=60\n"));
+  view.put(kConfigMaps, config_map("slurm-config", {{"slurm.conf", before}}));
+  view.drop(kNodeSets, "gpu");
+  const auto clear = [] { return ClusterStand{.rest = NodesStand::kClear}; };
+  const auto conf = [&](const ClusterStand& stand) {
+    return slurm_conf_of(plan_controller(object, view, kNow, stand));
+  };
+  ClusterStand open = clear();
+  open.open_features = {"gpu"};
+  ClusterStand busy = clear();
+  busy.busy_partitions = {"gpu"};
+  for (const ClusterStand& stand : {ClusterStand{}, ClusterStand{.rest = NodesStand::kUnknown}, open, busy}) {
+    const Plan plan = plan_controller(object, view, kNow, stand);
+    EXPECT_EQ(slurm_conf_of(plan), before) << "with nothing moved slurmctld is not made anew";
+    EXPECT_TRUE(plan.keeps_lines);
+    EXPECT_THAT(plan.notes, Contains(HasSubstr("slurm.conf keeps the lines of gpu, which no NodeSet asks for")));
+  }
+  EXPECT_THAT(conf(clear()), Not(HasSubstr("gpu")));
+  EXPECT_FALSE(plan_controller(object, view, kNow, clear()).keeps_lines);
+  // Another hostname.
+  view.put(kNodeSets, set(", partition: {enabled: true}, template: {spec: {hostname: big}}"));
+  EXPECT_THAT(conf(open), ::testing::AllOf(HasSubstr("PartitionName=gpu"), HasSubstr("PartitionName=big")));
+  EXPECT_THAT(conf(clear()), Not(HasSubstr("PartitionName=gpu")));
+  // The partition alone: its nodes go on with other jobs.
+  view.put(kNodeSets, set(""));
+  EXPECT_THAT(conf(busy), HasSubstr("PartitionName=gpu"));
+  EXPECT_THAT(conf(open), ::testing::AllOf(HasSubstr("NodeSet=gpu"), Not(HasSubstr("PartitionName=gpu"))));
 }
 
 }  // namespace

@@ -239,7 +239,9 @@ struct Reconcilers::Impl {
 
   Plan plan_of(const Kind& kind, const kube::DynamicObject& object, View& view) {
     try {
-      if (kind.resource == &kControllers) return plan_controller(object.value, view, loop.wall());
+      if (kind.resource == &kControllers) {
+        return plan_controller(object.value, view, loop.wall(), nodes_watch.last(object.meta.key));
+      }
       if (kind.resource == &kAccountings) return plan_accounting(object.value, view);
       if (kind.resource == &kRestApis) return plan_restapi(object.value, view);
       if (kind.resource == &kLoginSets) return plan_loginset(object.value, view, options.domain);
@@ -318,15 +320,19 @@ struct Reconcilers::Impl {
 
   // What waits for the Slurm nodes.
   void watch_nodes(const NamespacedName& controller, const std::string& reader, Plan& plan) {
-    if (!plan.key_wait) return nodes_watch.let_go(controller);
+    if (!plan.key_wait && !plan.keeps_lines) return nodes_watch.let_go(controller);
     const ClusterStand stand = nodes_watch.look(controller);
-    watchers.note(reader, workers_thing(controller));
-    std::vector<std::string> beside;
-    for (const KeyWait::Beside& other : plan.key_wait->beside) {
-      const NodesStand theirs = nodes_watch.last({controller.ns, other.controller}).nodes();
-      if (holds_key(theirs, other.workers)) beside.push_back(other.controller);
+    bool waits = plan.keeps_lines;
+    if (plan.key_wait) {
+      watchers.note(reader, workers_thing(controller));
+      std::vector<std::string> beside;
+      for (const KeyWait::Beside& other : plan.key_wait->beside) {
+        const NodesStand theirs = nodes_watch.last({controller.ns, other.controller}).nodes();
+        if (holds_key(theirs, other.workers)) beside.push_back(other.controller);
+      }
+      waits = hold_key(plan, stand.nodes(), beside) || waits;
     }
-    if (!hold_key(plan, stand.nodes(), beside)) return;
+    if (!waits) return;
     const WallTime again = loop.wall() + NodesWatch::kAgain;
     plan.wake = std::min(plan.wake.value_or(again), again);
   }
