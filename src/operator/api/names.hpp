@@ -56,6 +56,7 @@ inline constexpr std::string_view kFeaturesSpec = "features.slinky.slurm.net/spe
 // Annotation of a child, ours: a hash of what was applied last.
 inline constexpr std::string_view kStamp = "slinky.slurm.net/applied";
 // Annotations of pod templates: hashes of what is mounted, so that a change rolls the pods.
+inline constexpr std::string_view kTemplateHash = "nodeset.slinky.slurm.net/template-hash";  // ControllerRevision
 inline constexpr std::string_view kSlurmKeyHash = "slinky.slurm.net/slurm-key-hash";
 inline constexpr std::string_view kJwtKeyHash = "slinky.slurm.net/jwt-key-hash";
 inline constexpr std::string_view kSlurmConfigHash = "slinky.slurm.net/slurm-config-hash";

@@ -159,6 +159,10 @@ void read_update(const Fields& spec, NodeSet& set) {
   set.update = choice<UpdateType>(fields, "type", kUpdates);
   try {
     set.max_unavailable = read_max_unavailable(spec);
+    const Fields rolling = fields.at("rollingUpdate");
+    if (set.max_unavailable == IntOrPercent{0, false} && !rolling.number_if("maxUnavailable")) {
+      rolling.fault("maxUnavailable", "is \"0\"; it must be at least 1 or 1%");
+    }
   } catch (const BadObject& error) {
     // The CRD takes any text, and slurm-operator reads it as 1.
     set.max_unavailable = {1, false};

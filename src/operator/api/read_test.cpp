@@ -153,6 +153,12 @@ TEST(ReadNodeSetTest, AnyTextOfMaxUnavailableIsRead) {
     EXPECT_EQ(sentence(check_nodeset, fmt::format("updateStrategy: {{rollingUpdate: {{maxUnavailable: {}}}}}", bad)),
               read(bad).max_unavailable_fault);
   }
+  EXPECT_EQ(read("\"0\"").max_unavailable, (IntOrPercent{1, false})) << "not a percentage, as with slurm-operator";
+  EXPECT_EQ(
+      read("\"0\"").max_unavailable_fault,
+      "NodeSet slurm/gpu: spec.updateStrategy.rollingUpdate.maxUnavailable is \"0\"; it must be at least 1 or 1%");
+  EXPECT_EQ(read("0").max_unavailable, (IntOrPercent{0, false}));
+  EXPECT_EQ(read("0%").max_unavailable, (IntOrPercent{0, true}));
   EXPECT_EQ(
       read("25 %").max_unavailable_fault,
       "NodeSet slurm/gpu: spec.updateStrategy.rollingUpdate.maxUnavailable is \"25 %\"; it must be a number as in "

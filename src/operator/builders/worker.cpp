@@ -142,6 +142,20 @@ StringMap worker_labels(const WorkerInput& input) {
   return labels;
 }
 
+// `own`: the NodeSet's metadata that goes on to its pods.
+json::Object pod_metadata(const WorkerInput& input, const Meta& own) {
+  const NodeSet& set = input.set;
+  const ChildMeta meta = child_meta({subject(set).kind, own}, set.meta.name, set.pod_template.labels,
+                                    set.pod_template.annotations, worker_labels(input));
+  StringMap hashes{{std::string(names::kSlurmKeyHash), input.slurm_key_hash},
+                   {std::string(names::kDefaultContainer), std::string(kApp.name)}};
+  if (set.ssh.enabled) {
+    hashes.emplace(names::kSshdConfHash, sha256_hex(worker_sshd_config(set.ssh.extra_sshd_config)));
+    hashes.emplace(names::kSssdConfHash, input.sssd_hash);
+  }
+  return template_metadata(meta.labels, merged({&meta.annotations, &hashes}));
+}
+
 // Narrows every term, so that what the user requires still holds: terms are alternatives.
 void require_node(json::Value& spec, const std::string& node, const Subject& subject) try {
   const json::Object field{{"key", "metadata.name"}, {"operator", "In"}, {"values", json::Array{node}}};
@@ -218,17 +232,12 @@ json::Object shared_metadata(std::string name, std::span<const NodeSet> owners) 
 }  // namespace
 
 json::Value worker_template(const WorkerInput& input) {
-  const NodeSet& set = input.set;
-  const ChildMeta meta = child_meta(subject(set), set.meta.name, set.pod_template.labels, set.pod_template.annotations,
-                                    worker_labels(input));
-  StringMap hashes{{std::string(names::kSlurmKeyHash), input.slurm_key_hash},
-                   {std::string(names::kDefaultContainer), std::string(kApp.name)}};
-  if (set.ssh.enabled) {
-    hashes.emplace(names::kSshdConfHash, sha256_hex(worker_sshd_config(set.ssh.extra_sshd_config)));
-    hashes.emplace(names::kSssdConfHash, input.sssd_hash);
-  }
-  return json::Object{{"metadata", template_metadata(meta.labels, merged({&meta.annotations, &hashes}))},
-                      {"spec", pod_spec(input)}};
+  return json::Object{{"metadata", pod_metadata(input, input.set.meta)}, {"spec", pod_spec(input)}};
+}
+
+json::Value worker_revision(const WorkerInput& input, json::Value made) {
+  made.get_object()["metadata"] = pod_metadata(input, {});
+  return made;
 }
 
 json::Value worker_pod(const WorkerInput& input, const WorkerIdentity& identity) {

@@ -23,6 +23,8 @@ struct WorkerInput {
 
 // A PodTemplateSpec: everything but which pod it is. Throws BadObject when the user's part cannot be merged.
 json::Value worker_template(const WorkerInput& input);
+// What of a template makes a revision: everything but the NodeSet's own labels and annotations.
+json::Value worker_revision(const WorkerInput& input, json::Value made);
 
 // Which pod it is.
 struct WorkerIdentity {

@@ -109,6 +109,22 @@ TEST(WorkerTest, S23_KeysMakeARevisionAndChartVersionsDoNot) {
   EXPECT_NE(text("slurm-1", "k", "s"), text("slurm-1", "k", "another"));
 }
 
+TEST(WorkerTest, TheNodeSetsOwnMetadataIsThePodsAndNoRevisions) {
+  const Controller ctl = controller();
+  const auto made = [&](const char* own, const char* of_template) {
+    NodeSet set = node_set("a", fmt::format("template: {{metadata: {{labels: {{team: {}}}}}}}", of_template));
+    set.meta.labels = {{"team", "x"}, {"owner", own}};
+    set.meta.annotations = {{"note", own}};
+    json::Value pods = worker_template(input(set, ctl));
+    return std::pair(json::dump(pods), json::dump(worker_revision(input(set, ctl), pods)));
+  };
+  EXPECT_TRUE(made("me", "t").first.contains(R"("owner":"me")"));
+  EXPECT_TRUE(made("me", "t").first.contains(R"("note":"me")"));
+  EXPECT_NE(made("me", "t").first, made("you", "t").first);
+  EXPECT_EQ(made("me", "t").second, made("you", "t").second);
+  EXPECT_NE(made("me", "t").second, made("me", "u").second);
+}
+
 TEST(WorkerTest, SharedObjectsBelongToAll) {
   // A43, W24.
   const std::vector<NodeSet> sets{node_set("b"), node_set("a")};

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/time.hpp"
+#include "operator/api/names.hpp"
 #include "operator/nodeset/slurm_node.hpp"
 
 namespace bascule::op::nodeset {
@@ -16,6 +17,8 @@ namespace {
 constexpr Duration kDeleteForgotten = std::chrono::minutes(1);
 constexpr Duration kCreateForgotten = std::chrono::seconds(30);
 constexpr Duration kTopologyForgotten = std::chrono::minutes(5);
+// So long a Slurm node may have no pod before what was seen of it is forgotten.
+constexpr Duration kNodeForgotten = std::chrono::hours(1);
 // After this the pause before the next failed pod of a slot starts small again.
 constexpr Duration kBackoffForgotten = std::chrono::minutes(30);
 
@@ -85,6 +88,11 @@ std::string say(const SetFinalizer& a) {
   return fmt::format("{} finalizer {}", a.present ? "add" : "remove", a.name);
 }
 
+bool is_unguarding(const Action& action) {
+  const auto* finalizer = std::get_if<SetFinalizer>(&action.what);
+  return finalizer != nullptr && !finalizer->present && finalizer->name == names::kReservationFinalizer;
+}
+
 }  // namespace
 
 bool may_write(const WriteSlurmNode& write, const SlurmNodeView* fresh) {
@@ -109,6 +117,7 @@ void remember(Memory& memory, const Action& action, WallTime now) {
     if (write->state == "DRAIN") memory.drained[write->node] = now;
     if (write->topology) memory.topology[write->node] = {*write->topology, now};
   }
+  if (is_unguarding(action)) memory.unguarded = now;
 }
 
 void forget(Memory& memory, const Action& action) {
@@ -118,6 +127,7 @@ void forget(Memory& memory, const Action& action) {
     if (write->state == "DRAIN") memory.drained.erase(write->node);
     if (write->topology) memory.topology.erase(write->node);
   }
+  if (is_unguarding(action)) memory.unguarded.reset();
 }
 
 void settle(Memory& memory, const State& state, WallTime now) {
@@ -139,6 +149,12 @@ void settle(Memory& memory, const State& state, WallTime now) {
   std::erase_if(memory.topology_told, [&](const auto& entry) { return !all.contains(entry.first); });
   std::erase_if(memory.healthy_since, [&](const auto& entry) { return !all.contains(entry.first); });
   std::erase_if(memory.down, [&](const auto& entry) { return !all.contains(entry.first); });
+  std::erase_if(memory.behind, [&](const auto& entry) { return !all.contains(entry.first); });
+  std::erase_if(memory.hooks, [&](const auto& entry) { return now - entry.second.seen >= kNodeForgotten; });
+  std::erase_if(memory.refused, [&](const auto& entry) { return now - entry.second.seen >= kNodeForgotten; });
+  if (!state.spec.has_reservation_finalizer || (memory.unguarded && now - *memory.unguarded >= kDeleteForgotten)) {
+    memory.unguarded.reset();
+  }
   std::erase_if(memory.failed, [&](const auto& entry) { return now - entry.second.until >= kBackoffForgotten; });
   if (state.slurm.known) {
     std::erase_if(memory.drained, [&](const auto& entry) { return state.slurm.as_of > entry.second; });

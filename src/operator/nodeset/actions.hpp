@@ -110,8 +110,9 @@ struct CreateRevision {
 };
 struct PatchRevision {  // only what is given
   std::string name;
-  std::optional<std::int64_t> revision;
-  std::optional<std::string> hash_label;
+  std::optional<std::int64_t> revision = {};
+  std::optional<std::string> hash_label = {};
+  std::optional<std::string> template_hash = {};
   bool adopt = false;
 };
 struct DeleteRevision {

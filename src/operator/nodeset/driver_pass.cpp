@@ -249,7 +249,10 @@ Task<bool> DriverPass::act(Action action, std::stop_token stop) {
   if (ground && was_sent(*ground, words)) co_return true;
   remember(entry_.memory, action, loop_.wall());
   Performed result = co_await performer_.perform(action, stop);
-  if (result.outcome == Outcome::kStale || result.outcome == Outcome::kFailed) forget(entry_.memory, action);
+  // What slurmctld was told of a topology is told again rather than taken for done.
+  const auto* write = as<WriteSlurmNode>(action);
+  const bool untold = result.outcome == Outcome::kMaybe && write != nullptr && write->topology;
+  if (result.outcome == Outcome::kStale || result.outcome == Outcome::kFailed || untold) forget(entry_.memory, action);
   if (ground && result.outcome == Outcome::kDone) note_sent(*ground, std::move(words));
   report(action, result);
   co_return result.outcome == Outcome::kDone;

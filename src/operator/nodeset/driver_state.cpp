@@ -237,6 +237,7 @@ void Views::read_template(Reading& to) const {
         to.controller->keys.slurm = std::move(key.ref);  // `input` looks there
         input.sssd_hash = *sssd;
         made = worker_template(input);
+        state.template_hash = sha256_hex(canonical_text(worker_revision(input, *made)));
         to.input.emplace(input);
         if (auto fault = node_conf(to.set).fault) to.trouble = *std::move(fault);
         if (to.trouble.empty()) to.trouble = to.set.max_unavailable_fault;
@@ -248,6 +249,7 @@ void Views::read_template(Reading& to) const {
     to.trouble = fmt::format("Controller {} does not exist: pods are left as they are, none is made and none removed",
                              controller_of(*to.object).str());
   }
+  if (!made) state.template_hash.clear();
   if (made) {
     state.template_data = canonical_text(*made);
     read_nodes(to, Placement(*json::find(*made, {"spec"})));

@@ -248,6 +248,63 @@ TEST(NodeSetDriverTest, ATopologyThatSlurmRefusesHoldsUpNothing) {
   EXPECT_THAT(ready_of(world, "foo"), HasSubstr("not done: Slurm node foo-0: "));
 }
 
+// A limit for what waits, set in need: nothing else comes of it.
+TEST(NodeSetDriverTest, TheNodeSetsOwnLabelsAndAnnotationsRollNothing) {
+  DriverWorld world(5);
+  ASSERT_TRUE(world.runs("foo", 3)) << world.events();
+  const JobId job = world.job_on("foo-0", 2h);
+  world.pass(15s);
+  world.patch_nodeset("foo",
+                      R"({metadata: {annotations: {nodeset.slinky.slurm.net/drain-limit: 1m}, labels: {team: a}}})");
+  world.pass(5min, 1s);
+  EXPECT_TRUE(world.is_running(job)) << world.events();
+  EXPECT_EQ(world.api.list(kRevisions, "slurm").size(), 1u);
+  EXPECT_EQ(world.ready("foo"), 3u);
+  EXPECT_THAT(world.killed_jobs, IsEmpty());
+  world.patch_nodeset("foo", "{spec: {replicas: 4}}");
+  ASSERT_TRUE(world.settles("foo", 4)) << world.events();
+  EXPECT_EQ(json::string_at(*world.api.get(r::kPods, {"slurm", "foo-3"}), {"metadata", "labels", "team"}), "a");
+  world.patch_nodeset("foo", "{metadata: {annotations: {nodeset.slinky.slurm.net/drain-limit: null}}}");
+  world.patch_nodeset("foo", "{spec: {template: {metadata: {labels: {team: b}}}}}");
+  ASSERT_TRUE(world.until([&] { return world.status("foo", "updatedReplicas") < 4; }, 10s)) << "the template's own do";
+}
+
+// As written by a version that took the NodeSet's own for part of the revision.
+TEST(NodeSetDriverTest, AnOlderRevisionIsStillTheNodeSets) {
+  DriverWorld world;
+  ASSERT_TRUE(world.runs("foo", 2)) << world.events();
+  world.process.kill();
+  const std::string name(json::string_at(world.api.list(kRevisions, "slurm").at(0), {"metadata", "name"}));
+  world.api.patch(kRevisions, {"slurm", name}, json::parse_yaml("{metadata: {annotations: null}}"));
+  world.process.start();
+  world.pass(30s);
+  world.patch_nodeset("foo", "{metadata: {labels: {team: a}}}");
+  world.pass(1min);
+  ASSERT_EQ(world.api.list(kRevisions, "slurm").size(), 1u);
+  EXPECT_EQ(json::string_at(world.api.list(kRevisions, "slurm")[0], {"metadata", "name"}), name);
+  EXPECT_EQ(world.status("foo", "updatedReplicas"), 2);
+  EXPECT_EQ(world.ready("foo"), 2u);
+}
+
+TEST(NodeSetDriverTest, ATopologyWhoseAnswerWasLostIsToldAgain) {
+  DriverWorld world;
+  ASSERT_TRUE(world.runs("foo", 1)) << world.events();
+  world.pass(10s);
+  int lost = 0;
+  world.slurm.set_faults([&](const net::ServerRequest& request) -> testing::FakeSlurmFault {
+    if (lost > 0 || request.method != "POST" || !request.body.contains("topology_str")) return {};
+    ++lost;
+    return {.kind = testing::FakeSlurmFault::Kind::kControllerHung};
+  });
+  const json::Value pod = *world.api.get(r::kPods, {"slurm", "foo-0"});
+  const NamespacedName node{"", std::string(json::string_at(pod, {"spec", "nodeName"}))};
+  world.api.patch(r::kNodes, node,
+                  json::parse(R"({"metadata":{"annotations":{"topology.slinky.slurm.net/spec":"topo:s2"}}})"));
+  world.pass(3min);
+  EXPECT_EQ(lost, 1);
+  EXPECT_EQ(world.slurm.model().node("foo-0")->view.topology, "topo:s2");
+}
+
 // Down by the hook of the pod before, and drained since: when the hook ran is no longer to be seen.
 TEST(NodeSetDriverTest, ADrainThatHidesTheHookIsNotForEver) {
   DriverWorld world(2);

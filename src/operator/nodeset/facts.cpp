@@ -41,6 +41,46 @@ WallTime down_since(Pass& pass, const PodFacts& facts) {
   return down.since;
 }
 
+// A pod may be ready before or after its hook by the clocks of others; but a hook that was seen behind another pod, or
+// before the containers of this one ran, is not its own.
+bool hook_of_another(Pass& pass, const PodFacts& facts) {
+  if (facts.node == nullptr) return false;
+  if (!is_down_by_us(*facts.node)) {
+    pass.memory.hooks.erase(facts.slurm_name);
+    return false;
+  }
+  const PodView& pod = *facts.pod;
+  const Memory::Hook seen{facts.node->reason_since, pod.uid, pod.phase == PodPhase::kRunning, pass.now};
+  const auto [known, added] = pass.memory.hooks.try_emplace(facts.slurm_name, seen);
+  Memory::Hook& hook = known->second;
+  if (!added && hook.reason_since != seen.reason_since) hook = seen;
+  hook.seen = pass.now;
+  return hook.pod != pod.uid || !hook.ran;
+}
+
+// slurmctld, when it refuses a registration, puts its own reason in the place of ours, and takes neither DOWN nor drain
+// back when it accepts the next one. What somebody else has said is another reason, or stands behind ours.
+bool taken_again(Pass& pass, const PodFacts& facts) {
+  if (facts.node == nullptr) return false;
+  const SlurmNodeView& node = *facts.node;
+  const std::string_view kept = kept_reason(node);
+  const bool closed = is_drain(node) || node.states.base == slurm::NodeState::kDown;
+  auto& refused = pass.memory.refused;
+  if (closed && has_our_mark(node) && kept.empty()) {
+    refused[facts.slurm_name] = {"", pass.now};
+    return false;
+  }
+  const auto known = refused.find(facts.slurm_name);
+  if (known == refused.end()) return false;
+  const bool invalid = node.states.has(slurm::NodeFlag::kInvalidReg);
+  if (!closed || !is_refusal(kept) || (!invalid && known->second.reason != kept)) {
+    refused.erase(known);
+    return false;
+  }
+  known->second = {std::string(kept), pass.now};
+  return !invalid && !has_our_mark(node);
+}
+
 PodFacts facts_of(Pass& pass, const PodView& pod) {
   const State& state = pass.state;
   PodFacts facts;
@@ -52,6 +92,8 @@ PodFacts facts_of(Pass& pass, const PodView& pod) {
   if (state.slurm.known && !facts.slurm_name.empty() && !facts.holder) facts.node = state.slurm.find(facts.slurm_name);
   facts.registration = registration_of(pass, facts);
   facts.down_since = down_since(pass, facts);
+  facts.hook_of_another = hook_of_another(pass, facts);
+  facts.taken_again = taken_again(pass, facts);
   if (state.nodes_known && !pod.node.empty()) {
     const auto it = state.nodes.find(pod.node);
     if (it != state.nodes.end()) facts.kube_node = &it->second;
@@ -64,6 +106,11 @@ PodFacts facts_of(Pass& pass, const PodView& pod) {
     if (!facts.deadline && is_busy(*facts.node)) facts.deadline = WallTime{};  // busy, but not with running jobs
   }
   return facts;
+}
+
+bool is_left_by_another_cluster(const Spec& spec, const PodView& pod) {
+  return pod.owner == Owner::kNone && pod.selected && !pod.terminating && !pod.cluster.empty() &&
+         pod.cluster != spec.controller;
 }
 
 }  // namespace
@@ -82,6 +129,11 @@ std::string_view to_string(Cause cause) noexcept {
       break;
   }
   return "";
+}
+
+bool PodFacts::serves() const noexcept {
+  return healthy() && registration == Registration::kRegistered && !drained_by_us && !drain_sent &&
+         (node == nullptr || !is_out_of_service(*node));
 }
 
 bool Pass::is_available(const PodFacts& facts) const noexcept {
@@ -116,6 +168,12 @@ void gather(Pass& pass) {
   for (const PodView& pod : pass.state.pods) {
     switch (claiming_of(pass.spec(), pod)) {
       case Claiming::kIgnore:
+        if (is_left_by_another_cluster(pass.spec(), pod)) {
+          pass.plan.waits.push_back(
+              fmt::format("pod {} belongs to nobody and is Controller {}'s, not {}'s: it is left "
+                          "as it is",
+                          pod.name, pod.cluster, pass.spec().controller));
+        }
         break;
       case Claiming::kRelease:
         pass.plan.act(ReleasePod{pod.name, pod.uid}, "its labels no longer match the NodeSet");

@@ -38,6 +38,8 @@ struct PodFacts {
   bool drained_by_us = false;  // and not because a user cordoned the pod or its node
   bool drain_sent = false;     // not seen back yet
   std::optional<WallTime> deadline;
+  bool hook_of_another = false;  // the node is DOWN by a preStop hook that was not this pod's
+  bool taken_again = false;      // of a drain or DOWN of ours nothing is left but slurmctld's refusal, which is over
   WallTime down_since{};  // healthy behind a Slurm node that is DOWN for one reason, as long as we have seen it so
 
   // Filled by the parts of the plan.
@@ -50,9 +52,7 @@ struct PodFacts {
   bool healthy() const noexcept { return pod->running_and_ready() && !going; }
   bool condemned() const noexcept { return cause != Cause::kNone; }
   // Works for Slurm, as far as this operator is concerned.
-  bool serves() const noexcept {
-    return healthy() && registration == Registration::kRegistered && !drained_by_us && !drain_sent;
-  }
+  bool serves() const noexcept;
   bool user_cordoned() const noexcept { return pod->cordoned() && !pod->cordon_cause; }
   bool node_cordoned() const noexcept { return kube_node != nullptr && kube_node->unschedulable; }
   Ranked ranked() const noexcept { return {pod, deadline}; }

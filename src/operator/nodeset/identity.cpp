@@ -96,6 +96,8 @@ Claiming claiming_of(const Spec& spec, const PodView& pod) {
     return spec.deleted ? Claiming::kIgnore : Claiming::kRelease;
   }
   if (!pod.selected || spec.deleted || pod.terminating) return Claiming::kIgnore;
+  // Another cluster's slurmctld has its jobs, and this one's would call it free.
+  if (pod.cluster != spec.controller) return Claiming::kIgnore;
   bool named = false;
   if (spec.mode == ScalingMode::kStatefulSet) {
     const auto [parent, number] = split_last(pod.name);

@@ -56,12 +56,14 @@ TEST(Identity, HostnamesOfNodes) {
 TEST(Identity, WhosePod) {
   Spec spec;
   spec.name = "foo";
-  const auto claim = [&](std::string name, Owner owner, bool selected = true, std::string generate_name = {}) {
+  const auto claim = [&](std::string name, Owner owner, bool selected = true, std::string generate_name = {},
+                         std::string cluster = {}) {
     PodView pod;
     pod.name = std::move(name);
     pod.generate_name = std::move(generate_name);
     pod.owner = owner;
     pod.selected = selected;
+    pod.cluster = std::move(cluster);
     return claiming_of(spec, pod);
   };
   EXPECT_EQ(claim("anything", Owner::kUs), Claiming::kKeep);
@@ -69,6 +71,12 @@ TEST(Identity, WhosePod) {
   EXPECT_EQ(claim("foo-1", Owner::kOther), Claiming::kIgnore);
   EXPECT_EQ(claim("foo-gpu-1234", Owner::kNone), Claiming::kIgnore);
   EXPECT_EQ(claim("foo-0", Owner::kNone), Claiming::kAdopt);
+  spec.controller = "b";
+  EXPECT_EQ(claim("foo-0", Owner::kNone), Claiming::kIgnore) << "its label names no Controller";
+  EXPECT_EQ(claim("foo-0", Owner::kNone, true, {}, "a"), Claiming::kIgnore) << "its jobs are another cluster's";
+  EXPECT_EQ(claim("foo-0", Owner::kNone, true, {}, "b"), Claiming::kAdopt);
+  EXPECT_EQ(claim("foo-0", Owner::kUs, true, {}, "a"), Claiming::kKeep);
+  spec.controller.clear();
   EXPECT_EQ(claim("foo-0", Owner::kNone, false), Claiming::kIgnore);
   EXPECT_EQ(claim("unrelated", Owner::kNone), Claiming::kIgnore);
   spec.mode = ScalingMode::kDaemonSet;

@@ -249,11 +249,13 @@ Task<Performed> Performer::run(PatchClaimOwners what, std::stop_token stop) {
 Task<Performed> Performer::run(CreateRevision what, std::stop_token stop) {
   json::Object labels = to_json(selector_labels(names::kSlurmd, parts_.set.meta.name));
   labels[names::kRevisionHash] = what.hash;
+  json::Object annotations{{names::kTemplateHash, parts_.state.template_hash}};
   json::Value revision = json::Object{{"apiVersion", kRevisions.api_version()},
                                       {"kind", kRevisions.kind},
                                       {"metadata", json::Object{{"name", what.name},
                                                                 {"namespace", parts_.set.meta.ns},
                                                                 {"labels", std::move(labels)},
+                                                                {"annotations", std::move(annotations)},
                                                                 {"ownerReferences", json::Array{owner()}}}},
                                       {"data", json::parse(parts_.state.template_data)},
                                       {"revision", what.revision}};
@@ -278,6 +280,9 @@ Task<Performed> Performer::run(PatchRevision what, std::stop_token stop) {
   json::Value patch = json::Object{};
   if (what.revision) json::at_or_create(patch, {"revision"}) = *what.revision;
   if (what.hash_label) json::at_or_create(patch, {"metadata", "labels", names::kRevisionHash}) = *what.hash_label;
+  if (what.template_hash) {
+    json::at_or_create(patch, {"metadata", "annotations", names::kTemplateHash}) = *what.template_hash;
+  }
   if (what.adopt) json::at_or_create(patch, {"metadata", "ownerReferences"}) = json::Array{owner()};
   co_await parts_.kube.patch(kRevisions, key(what.name), PatchType::kStrategic, std::move(patch), {}, {}, stop);
   co_return Performed{};

@@ -94,6 +94,10 @@ TEST(Plan, ScaleInTable) {
       {.states = "IDLE+DRAIN+COMPLETING", .reason = "bad disk"},
       {.states = "IDLE+DRAIN", .reason = "bad disk", .has_jobs = true},
       {.states = "DOWN", .reason = "Not responding", .drained = true},
+      {.states = "UNKNOWN+DRAIN", .reason = "bad disk"},
+      // Heard of, and refused: it is asked no more.
+      {.states = "UNKNOWN+DRAIN+INVALID_REG", .reason = "gres/gpu count reported lower", .deleted = true},
+      {.states = "UNKNOWN+DRAIN+INVALID_REG", .reason = "gres/gpu count reported lower", .has_jobs = true},
   };
   for (const CondemnRow& row : rows) {
     Fixture f(2);
@@ -181,6 +185,36 @@ TEST(Plan, TheDrainLimitOfTheUserEndsTheWait) {
   ASSERT_THAT(deleted(plan), ElementsAre("foo-1"));
   EXPECT_EQ(all_of<DeletePod>(plan)[0].before, Before::kNothing);
   EXPECT_THAT(text_of(plan), HasSubstr("the limit for draining of 2h0m0s is over"));
+}
+
+// Somebody else's drain holds no job back either; when it began for this is known here alone.
+TEST(Plan, TheDrainLimitCountsWhereSomebodyElseHasDrained) {
+  Fixture f(2);
+  f.state.spec.replicas = 1;
+  f.state.spec.drain_limit = 2h;
+  f.pod(1).deletion_cost = "-1";
+  f.set(1, "ALLOCATED+DRAIN", "bad disk").reason_since = kNow - 100h;
+  EXPECT_THAT(deleted(f.plan()), IsEmpty());
+  f.now += 2h - 1s;
+  EXPECT_THAT(deleted(f.plan()), IsEmpty());
+  EXPECT_LE(f.plan().wake, f.now + 1s);
+  f.now += 1s;
+  ASSERT_THAT(deleted(f.plan()), ElementsAre("foo-1"));
+  EXPECT_EQ(all_of<DeletePod>(f.plan())[0].before, Before::kNothing);
+  f.state.spec.replicas = 2;
+  f.plan();
+  f.state.spec.replicas = 1;
+  EXPECT_THAT(deleted(f.plan()), IsEmpty()) << "it was wanted meanwhile";
+}
+
+TEST(Plan, APodThatAnotherClusterLeftIsNotAdopted) {
+  Fixture f(1);
+  f.state.spec.controller = "b";
+  f.pod(0).owner = Owner::kNone;
+  f.pod(0).cluster = "a";
+  const Plan plan = f.plan();
+  EXPECT_THAT(all_of<AdoptPod>(plan), IsEmpty());
+  EXPECT_THAT(plan.waits, Contains("pod foo-0 belongs to nobody and is Controller a's, not b's: it is left as it is"));
 }
 
 // --- pods that have ended -------------------------------------------------------------------------------------------
@@ -327,6 +361,63 @@ TEST(Plan, AWorkerReturnsThoughSlurmctldsClockIsAhead) {
   EXPECT_THAT(states_written(f.plan()), IsEmpty()) << "another container: its hook may have run just now";
   f.now += 70s;
   EXPECT_THAT(states_written(f.plan()), ElementsAre("foo-0 RESUME "));
+}
+
+// The hook of the pod before it, or one that ran before it could: not its own, whatever the clocks say.
+TEST(Plan, AWorkerWithALongGraceReturnsAtOnceWhenItsHookWasAnothers) {
+  for (const bool seen_pending : {true, false}) {
+    Fixture f(1);
+    f.pod(0).grace = 6h;
+    f.set(0, "DOWN", ours("pod is terminating")).reason_since = f.pod(0).ready_since + 30s;
+    f.pod(0).ready = false;
+    if (seen_pending) {
+      f.pod(0).phase = PodPhase::kPending;
+    } else {
+      f.pod(0).uid = Uid("the one before");
+      f.pod(0).terminating = true;
+    }
+    f.plan();
+    f.pod(0).phase = PodPhase::kRunning;
+    f.pod(0).uid = Uid("uid-0");
+    f.pod(0).terminating = false;
+    f.plan();
+    f.pod(0).ready = true;
+    EXPECT_THAT(states_written(f.plan()), ElementsAre("foo-0 RESUME "));
+    f.node(0).reason_since += 1s;  // the hook has run again
+    const Plan plan = f.plan();
+    EXPECT_THAT(states_written(plan), IsEmpty());
+    EXPECT_THAT(plan.waits, ElementsAre(HasSubstr("is resumed at 2026-11-28T06:00:30Z")));
+  }
+}
+
+// slurmctld refuses a registration, and its reason takes the place of ours: the node is ours to resume all the same.
+TEST(Plan, ANodeThatWeDrainedIsResumedWhenSlurmTakesItAgain) {
+  constexpr const char* kFewer = "gres/gpu count reported lower than configured (0 < 8)";
+  for (const char* states : {"DOWN", "DOWN+DRAIN", "IDLE+DRAIN"}) {
+    Fixture f(1);
+    f.set(0, states, ours("pod is terminating"));
+    f.pod(0).ready = false;
+    f.plan();
+    f.set(0, fmt::format("{}+INVALID_REG", states), kFewer);
+    f.pod(0).ready = true;
+    Plan plan = f.plan();
+    EXPECT_THAT(states_written(plan), IsEmpty()) << states;
+    EXPECT_THAT(plan.waits, ElementsAre(HasSubstr(kFewer))) << states;
+    f.state.pods.clear();  // the pod of the last template goes, the next one comes
+    f.plan();
+    f.add(0);
+    f.set(0, states, kFewer);
+    EXPECT_THAT(states_written(f.plan()), ElementsAre("foo-0 RESUME ")) << states;
+    f.set(0, states, "bad disk");  // an administrator's word
+    f.plan();
+    f.set(0, states, kFewer);
+    EXPECT_THAT(states_written(f.plan()), IsEmpty()) << states;
+  }
+  Fixture f(1);  // nobody saw a drain of ours
+  f.set(0, "DOWN", kFewer);
+  const Plan plan = f.plan();
+  EXPECT_THAT(states_written(plan), IsEmpty());
+  EXPECT_THAT(plan.waits, ElementsAre(HasSubstr("scontrol update nodename=foo-0 state=resume")));
 }
 
 // With ReturnToService=0, Slurm's default, a node that Slurm itself put DOWN stays so when its pod runs elsewhere.

@@ -148,13 +148,29 @@ class PodPlanner final {
   }
 
   bool is_over_limit(const PodFacts& facts) {
-    if (!pass_.spec().drain_limit || !is_drained_by_us(*facts.node)) return false;
-    const WallTime over = facts.node->reason_since + *pass_.spec().drain_limit;
-    const bool for_this = facts.node->reason.starts_with(fmt::format("{}{}", names::kReasonPrefix, facts.why));
-    if (facts.node->reason_since == WallTime{} || !for_this) return false;
+    if (!pass_.spec().drain_limit) return false;
+    const std::optional<WallTime> since = drained_since(facts);
+    if (!since) return false;
+    const WallTime over = *since + *pass_.spec().drain_limit;
     if (pass_.now >= over) return true;
     plan().wake_at(over);
     return false;
+  }
+
+  // From when its jobs are waited for. A drain of somebody else's has begun for another cause: then since this one is
+  // known here.
+  std::optional<WallTime> drained_since(const PodFacts& facts) {
+    const SlurmNodeView& node = *facts.node;
+    if (is_drained_by_us(node)) {
+      const bool for_this = node.reason.starts_with(fmt::format("{}{}", names::kReasonPrefix, facts.why));
+      if (node.reason_since == WallTime{} || !for_this) return std::nullopt;
+      return node.reason_since;
+    }
+    if (!is_drain(node) || node.states.has(slurm::NodeFlag::kUndrain)) return std::nullopt;
+    const Memory::Behind seen{facts.why, pass_.now};
+    Memory::Behind& behind = pass_.memory.behind.try_emplace(facts.pod->uid, seen).first->second;
+    if (behind.why != seen.why) behind = seen;
+    return behind.since;
   }
 
   void erase(const PodFacts& facts, Before before, std::string why) {
@@ -187,6 +203,7 @@ class PodPlanner final {
   // --- a pod that stays -------------------------------------------------------------------------------------------
 
   void keep(PodFacts& facts) {
+    pass_.memory.behind.erase(facts.pod->uid);
     if (facts.holder != nullptr) {
       const std::string why = held_by(*facts.holder, facts.slurm_name);
       wait(fmt::format("pod {}: {}", facts.pod->name, why));
@@ -221,13 +238,20 @@ class PodPlanner final {
     }
     uncordon(facts);
     if (!facts.pod->healthy()) return;
-    const auto due = resume_due(node, *facts.pod, facts.down_since, is_of_another(pass_.spec(), *facts.pod, node));
+    const auto due = facts.taken_again
+                         ? std::optional(pass_.now)
+                         : resume_due(node, *facts.pod, facts.down_since, is_of_another(pass_.spec(), *facts.pod, node),
+                                      facts.hook_of_another);
     if (due) {
       resume(facts, *due);
-    } else if (!silent) {
-      if (auto write = make_undrain(node)) writes_.emplace_back(*std::move(write), wanted(facts));
+      return;
     }
-    if (!due && is_given_up(node) && !is_drain(node)) say_given_up(node);
+    auto write = silent ? std::nullopt : make_undrain(node);
+    if (write) {
+      writes_.emplace_back(*std::move(write), wanted(facts));
+    } else {
+      say_out_of_service(node);
+    }
   }
 
   std::string wanted(const PodFacts& facts) const {
@@ -236,23 +260,33 @@ class PodPlanner final {
 
   void resume(const PodFacts& facts, WallTime due) {
     const SlurmNodeView& node = *facts.node;
-    plan().waits.push_back(fmt::format("Slurm node {} is DOWN ({}) and is resumed", node.name, node.reason));
-    if (pass_.now >= due) {
+    const bool now = pass_.now >= due;
+    plan().waits.push_back(fmt::format("Slurm node {} is {} ({}) and is resumed{}", node.name,
+                                       slurm::print(node.states), node.reason, now ? "" : " at " + print_rfc3339(due)));
+    if (now) {
       writes_.emplace_back(make_resume(node), wanted(facts));
     } else {
       plan().wake_at(due);
     }
   }
 
-  // The host that slurmctld gave up is the one that the pod is on, as far as is known.
-  void say_given_up(const SlurmNodeView& node) {
-    const bool silent = node.states.has(slurm::NodeFlag::kNotResponding);
-    plan().waits.push_back(
-        silent
-            ? fmt::format("Slurm node {} is DOWN ({}) until its slurmd answers", node.name, node.reason)
-            : fmt::format("Slurm node {} is DOWN ({}), and its host is still the same, as far as is known: look at it, "
-                          "then scontrol update nodename={} state=resume",
-                          node.name, node.reason, node.name));
+  // By slurmctld itself: whom an administrator has put DOWN he knows. The host that slurmctld gave up is the one that
+  // the pod is on, as far as is known.
+  void say_out_of_service(const SlurmNodeView& node) {
+    const bool given_up = is_given_up(node) && !is_drain(node);
+    const bool refused = node.states.has(slurm::NodeFlag::kInvalidReg) ||
+                         (node.states.base == slurm::NodeState::kDown && is_refusal(node.reason));
+    if (!given_up && !refused) return;
+    std::string text = fmt::format("Slurm node {} is {} ({})", node.name, slurm::print(node.states), node.reason);
+    if (node.states.has(slurm::NodeFlag::kInvalidReg)) {
+      text += ": slurmctld refuses what its slurmd registers with";
+    } else if (node.states.has(slurm::NodeFlag::kNotResponding)) {
+      text += " until its slurmd answers";
+    } else {
+      if (given_up) text += ", and its host is still the same, as far as is known";
+      text += fmt::format(": look at it, then scontrol update nodename={} state=resume", node.name);
+    }
+    plan().waits.push_back(std::move(text));
   }
 
   // One that was sent is not sent again before Slurm has been looked at since.

@@ -147,6 +147,10 @@ class ReservationPlanner final {
       return;
     }
     if (!pass_.spec().has_reservation_finalizer) return set_finalizer(true, "a reservation is about to be made");
+    if (pass_.memory.unguarded) {  // what is seen of it is old
+      pass_.plan.wake_at(pass_.now + kDrainLook);
+      return;
+    }
     write(true, start, "a scheduled update is wanted");
   }
 

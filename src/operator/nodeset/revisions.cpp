@@ -28,11 +28,17 @@ std::vector<const RevisionView*> sorted(const State& state) {
 
 void adopt(const State& state, const std::vector<const RevisionView*>& all, Plan& plan) {
   for (const RevisionView* revision : all) {
-    PatchRevision patch{.name = revision->name, .revision = {}, .hash_label = {}};
+    PatchRevision patch{.name = revision->name};
     if (!revision->hash_label || revision->hash_label->empty()) patch.hash_label = hash_of(state.spec, *revision);
     patch.adopt = revision->owner == Owner::kNone;
     if (patch.hash_label || patch.adopt) plan.act(patch, "the revision has no owner or no hash label");
   }
+}
+
+// The data of a revision never changes, and has the NodeSet's own labels and annotations of its time.
+bool is_same(const State& state, const RevisionView& revision) {
+  return revision.data == state.template_data ||
+         (!state.template_hash.empty() && revision.template_hash == state.template_hash);
 }
 
 void truncate(const State& state, const std::vector<const RevisionView*>& all, const Revisions& wanted, Plan& plan) {
@@ -76,13 +82,18 @@ Revisions plan_revisions(const State& state, Plan& plan) {
   adopt(state, all, plan);
   Revisions wanted{.update_hash = {}, .current_hash = {}, .collisions = state.status.collisions};
   const std::int64_t next = all.empty() ? 1 : all.back()->revision + 1;
-  const auto equal = std::ranges::find_if(all.rbegin(), all.rend(),
-                                          [&](const RevisionView* r) { return r->data == state.template_data; });
+  const auto equal =
+      std::ranges::find_if(all.rbegin(), all.rend(), [&](const RevisionView* r) { return is_same(state, *r); });
   if (equal != all.rend()) {
-    wanted.update_hash = hash_of(state.spec, **equal);
+    const RevisionView& revision = **equal;
+    wanted.update_hash = hash_of(state.spec, revision);
+    if (!state.template_hash.empty() && revision.template_hash != state.template_hash) {
+      plan.act(PatchRevision{.name = revision.name, .template_hash = state.template_hash},
+               "its template is known by what makes a revision");
+    }
     if (equal != all.rbegin()) {
-      plan.act(PatchRevision{.name = (*equal)->name, .revision = next, .hash_label = {}},
-               fmt::format("the template is that of revision {} again", (*equal)->name));
+      plan.act(PatchRevision{.name = revision.name, .revision = next},
+               fmt::format("the template is that of revision {} again", revision.name));
     }
   } else {
     const auto taken = [&](const std::string& name) {

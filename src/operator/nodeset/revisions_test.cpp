@@ -65,6 +65,33 @@ TEST(Revisions, W1_W2_RollBackReusesTheOldHashAndHistoryIsCut) {
   EXPECT_THAT(dropped(plan), ElementsAre("foo-d"));
 }
 
+// What makes a revision is known by its hash; the data has the NodeSet's own labels of its time beside.
+TEST(Revisions, TheNodeSetsOwnMetadataMakesNone) {
+  State state;
+  state.spec.name = "foo";
+  state.template_data = "one, label x";
+  state.template_hash = "1";
+  state.revisions = {revision("a", 1, "one, label x")};  // as an older version wrote it
+  Plan first;
+  EXPECT_EQ(plan_revisions(state, first).update_hash, "a");
+  ASSERT_EQ(all_of<PatchRevision>(first).size(), 1);
+  EXPECT_EQ(all_of<PatchRevision>(first)[0].template_hash, "1");
+  state.revisions[0].template_hash = "1";
+  state.template_data = "one, label y";
+  Plan second;
+  EXPECT_EQ(plan_revisions(state, second).update_hash, "a");
+  EXPECT_TRUE(second.at_rest());
+  state.template_hash.clear();  // the template cannot be made
+  state.template_data = "one, label x";
+  EXPECT_EQ(plan_revisions(state, second).update_hash, "a");
+  EXPECT_TRUE(second.at_rest());
+  state.template_hash = "2";
+  state.template_data = "two, label y";
+  Plan third;
+  plan_revisions(state, third);
+  EXPECT_EQ(all_of<CreateRevision>(third).size(), 1);
+}
+
 TEST(Revisions, OrphansAreAdoptedAndLabelledByTheirHash) {
   State state;
   state.spec.name = "foo";

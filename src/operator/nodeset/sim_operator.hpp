@@ -61,6 +61,7 @@ class Operator final {
       view_.spec = world_.spec;
       view_.status = world_.status;
       view_.template_data = world_.template_data();
+      view_.template_hash = world_.template_hash();
       view_.controller = Presence::kPresent;
     }
     if (fresh()) {
@@ -136,7 +137,7 @@ class Operator final {
   bool serves(const PodView& pod) const {
     const std::string name = slurm_name_of(pod);
     const SlurmNodeView* node = view_.slurm.find(name);
-    if (!pod.healthy() || !view_.slurm.known || node == nullptr) return false;
+    if (!pod.healthy() || !view_.slurm.known || node == nullptr || is_out_of_service(*node)) return false;
     const auto truth = world_.pods.find(pod.name);
     const bool sent = truth != world_.pods.end() && truth->second.view.uid == pod.uid && truth->second.by_operator;
     if (sent) return false;
@@ -345,6 +346,7 @@ class Operator final {
                           .hash_label = what.hash,
                           .revision = what.revision,
                           .data = view_.template_data,
+                          .template_hash = view_.template_hash,
                           .created = world_.now};
     return world_.revisions.try_emplace(what.name, revision).second;
   }
@@ -353,6 +355,7 @@ class Operator final {
     if (it == world_.revisions.end()) return false;
     if (what.revision) it->second.revision = *what.revision;
     if (what.hash_label) it->second.hash_label = what.hash_label;
+    if (what.template_hash) it->second.template_hash = what.template_hash;
     if (what.adopt) it->second.owner = Owner::kUs;
     return true;
   }

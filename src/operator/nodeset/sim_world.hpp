@@ -70,9 +70,11 @@ class World final {
   Spec spec;
   Status status;
   int template_version = 1;
+  int own_version = 1;  // of the NodeSet's own labels
   bool nodeset_gone = false;
   bool return_to_service = true;
   bool jobs_flow = true;
+  bool refuses = false;  // some registrations
   std::map<std::string, Pod> pods;
   std::map<std::string, NodeView> nodes;
   std::map<std::string, ClaimView> claims;
@@ -87,8 +89,9 @@ class World final {
   int killed_by_users = 0, finished = 0, uids = 0;
 
   std::string template_data() const {
-    return fmt::format("{{\"version\":{},\"padding\":{}}}", template_version, spec.padding);
+    return fmt::format("{{\"version\":{},\"padding\":{},\"own\":{}}}", template_version, spec.padding, own_version);
   }
+  std::string template_hash() const { return fmt::format("{}.{}", template_version, spec.padding); }
 
   // --- what anybody may do ----------------------------------------------------------------------------------------
 
@@ -254,6 +257,14 @@ class World final {
       node.features = node.active_features = {spec.name};
     }
     flag(node, NodeFlag::kNotResponding, false);
+    flag(node, NodeFlag::kInvalidReg, refuses && chance(0.2));
+    if (node.states.has(NodeFlag::kInvalidReg)) {
+      if (node.states.base != NodeState::kDown) flag(node, NodeFlag::kDrain, true);
+      node.reason = "Low RealMemory (reported:1 < 100.00% of configured:2)";
+      node.reason_since = now;
+      pod.registered = true;
+      return;
+    }
     if (node.states.base == NodeState::kDown && return_to_service) {
       node.states.base = NodeState::kIdle;
       if (!is_drain(node)) node.reason.clear();

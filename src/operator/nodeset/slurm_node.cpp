@@ -24,6 +24,15 @@ constexpr std::string_view kHookReason = "pod is terminating";
 // slurmctld's own words (node_mgr.c, ping_nodes.c). It takes such a node back by itself only as ReturnToService says,
 // and by default not at all.
 constexpr std::array kGivenUp = {"Not responding"sv, "Node unexpectedly rebooted"sv};
+// Each of them may be the first of several (node_mgr.c, validate_node_specs(); gres.c).
+constexpr std::array kRefusals = {"gres/"sv,
+                                  "Low socket*core*thread count"sv,
+                                  "Low CPUs"sv,
+                                  "Low RealMemory"sv,
+                                  "Low TmpDisk"sv,
+                                  "CoreSpec differ"sv,
+                                  "Could not unpack gres data"sv,
+                                  "Failed to parse dynamic_conf"sv};
 // A pod whose hook has run is not ready for so long, when its containers have ended.
 constexpr Duration kHookSettles = std::chrono::seconds(30);
 
@@ -43,17 +52,6 @@ constexpr std::array kFlagWords = {
     std::pair{NodeFlag::kNotResponding, "NotResponding"sv},
     std::pair{NodeFlag::kUndrain, "Undrain"sv},
 };
-
-std::string_view kept_reason(const SlurmNodeView& node) {
-  if (!has_our_mark(node)) return node.reason;
-  const std::size_t at = node.reason.find(kBefore);
-  return at == std::string::npos ? std::string_view() : std::string_view(node.reason).substr(at + kBefore.size());
-}
-
-// By the preStop hook: nobody else's reason stands behind ours.
-bool is_down_by_us(const SlurmNodeView& node) {
-  return node.states.base == NodeState::kDown && has_our_mark(node) && kept_reason(node).empty();
-}
 
 WriteSlurmNode state_write(const SlurmNodeView& node, std::string_view state, std::string reason) {
   WriteSlurmNode write;
@@ -113,9 +111,29 @@ bool is_held_by_others(const SlurmNodeView& node) noexcept {
   return !node.reason.empty() && (node.states.base == NodeState::kDown || node.states.has(NodeFlag::kFail));
 }
 
+bool is_out_of_service(const SlurmNodeView& node) noexcept {
+  return node.states.base == NodeState::kDown || node.states.has(NodeFlag::kInvalidReg);
+}
+
+std::string_view kept_reason(const SlurmNodeView& node) noexcept {
+  if (!has_our_mark(node)) return node.reason;
+  const std::size_t at = node.reason.find(kBefore);
+  return at == std::string::npos ? std::string_view() : std::string_view(node.reason).substr(at + kBefore.size());
+}
+
+bool is_refusal(std::string_view reason) noexcept {
+  return std::ranges::any_of(kRefusals, [&](std::string_view words) { return reason.starts_with(words); });
+}
+
+bool is_down_by_us(const SlurmNodeView& node) noexcept {
+  return node.states.base == NodeState::kDown && has_our_mark(node) && kept_reason(node).empty();
+}
+
 bool is_clear(const SlurmNodeView& node) noexcept {
-  // slurmctld that has just started shows nodes it has not heard of yet as UNKNOWN.
-  return is_drained(node) && !is_busy(node) && node.states.base != NodeState::kUnknown;
+  // slurmctld that has just started shows nodes it has not heard of yet as UNKNOWN. One whose registration it refused
+  // it has heard of, and shows so for ever.
+  const bool heard = node.states.base != NodeState::kUnknown || node.states.has(NodeFlag::kInvalidReg);
+  return is_drained(node) && !is_busy(node) && heard;
 }
 
 std::optional<WriteSlurmNode> make_drain(const SlurmNodeView& node, std::string_view reason) {
@@ -132,11 +150,12 @@ std::optional<WriteSlurmNode> make_undrain(const SlurmNodeView& node) {
   return state_write(node, "UNDRAIN", std::string(kept_reason(node)));
 }
 
-std::optional<WallTime> resume_due(const SlurmNodeView& node, const PodView& pod, WallTime seen, bool elsewhere) {
+std::optional<WallTime> resume_due(const SlurmNodeView& node, const PodView& pod, WallTime seen, bool elsewhere,
+                                   bool hook_of_another) {
   const bool lost = elsewhere && is_given_up(node) && !is_drain(node);
   if (!is_down_by_us(node) && !lost) return std::nullopt;
   if (node.states.has(NodeFlag::kNotResponding) || !pod.healthy()) return std::nullopt;
-  if (pod.ready_since > node.reason_since) return seen;
+  if (hook_of_another || pod.ready_since > node.reason_since) return seen;
   return seen + kHookSettles + (node.reason.ends_with(kHookReason) ? pod.grace : Duration{});
 }
 

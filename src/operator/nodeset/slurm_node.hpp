@@ -34,6 +34,14 @@ bool has_our_mark(const SlurmNodeView& node) noexcept;
 bool is_drained_by_us(const SlurmNodeView& node) noexcept;
 // Drained, downed or failed by somebody else's will: not to be touched.
 bool is_held_by_others(const SlurmNodeView& node) noexcept;
+// By the preStop hook: nobody else's reason stands behind ours.
+bool is_down_by_us(const SlurmNodeView& node) noexcept;
+// No job starts there whatever the pod is like: DOWN, or slurmctld has refused what its slurmd registered with.
+bool is_out_of_service(const SlurmNodeView& node) noexcept;
+// The reason that is not ours: that which ours was put before, if any, or the node's.
+std::string_view kept_reason(const SlurmNodeView& node) noexcept;
+// slurmctld's own words for a registration that it refuses. They take the place of any other reason.
+bool is_refusal(std::string_view reason) noexcept;
 // No job can be hurt: drained, and no job by states or table.
 bool is_clear(const SlurmNodeView& node) noexcept;
 
@@ -47,8 +55,9 @@ std::optional<WriteSlurmNode> make_undrain(const SlurmNodeView& node);
 // itself when another host had it (`elsewhere`: the pod is not where it was then); nullopt: it is not ours to say. At
 // once when the pod became ready after that. Clocks differ, and a drain of ours may have taken the place of the hook's
 // reason and time: so also when the pod has been healthy for longer than one whose hook has run, counted from `seen`,
-// since when our own clock has known both.
-std::optional<WallTime> resume_due(const SlurmNodeView& node, const PodView& pod, WallTime seen, bool elsewhere);
+// since when our own clock has known both. `hook_of_another`: the hook that ran was not this pod's.
+std::optional<WallTime> resume_due(const SlurmNodeView& node, const PodView& pod, WallTime seen, bool elsewhere,
+                                   bool hook_of_another = false);
 WriteSlurmNode make_resume(const SlurmNodeView& node);
 
 // One pod condition a state, base first, message the node's reason. `since` is not set.

@@ -6,6 +6,7 @@
 
 #include "operator/api/names.hpp"
 #include "operator/nodeset/identity.hpp"
+#include "operator/nodeset/slurm_node.hpp"
 
 namespace bascule::op::nodeset {
 
@@ -29,13 +30,44 @@ std::int64_t budget_of(const Pass& pass, std::int64_t available) {
   return std::clamp<std::int64_t>(most - unavailable, 0, most);
 }
 
+// Registered, and slurmctld refuses what with: it has no job, and gets none as long as it is as it is.
+bool is_refused(const PodFacts& facts) {
+  return facts.node != nullptr && facts.node->states.has(slurm::NodeFlag::kInvalidReg) && !is_busy(*facts.node);
+}
+
+// Ready for Kubernetes, and of no use to Slurm: as where a new image or another host has no GPUs.
+bool is_of_no_use(const PodFacts& facts) {
+  return facts.node != nullptr && (is_out_of_service(*facts.node) || is_held_by_others(*facts.node));
+}
+
+bool is_available_for_roll(Pass& pass, const PodFacts& facts, bool updates) {
+  if (!is_kept(pass, facts)) return false;
+  if (is_old(pass, facts)) {
+    return facts.healthy() && facts.registration == Registration::kRegistered && !is_refused(facts);
+  }
+  if (!pass.is_available(facts)) return false;
+  if (!is_of_no_use(facts)) return true;
+  if (updates) {
+    pass.plan.waits.push_back(fmt::format("the update counts pod {} as unavailable: its Slurm node {} is {} ({})",
+                                          facts.pod->name, facts.slurm_name, slurm::print(facts.node->states),
+                                          facts.node->reason));
+  }
+  return false;
+}
+
 void roll(Pass& pass, std::vector<PodFacts*> old) {
-  const auto available = std::ranges::count_if(pass.pods, [&](const PodFacts& facts) {
-    if (!is_kept(pass, facts)) return false;
-    if (!is_old(pass, facts)) return pass.is_available(facts);
-    return facts.healthy() && facts.registration == Registration::kRegistered;
+  const auto available = std::ranges::count_if(
+      pass.pods, [&](const PodFacts& facts) { return is_available_for_roll(pass, facts, !old.empty()); });
+  const IntOrPercent& most = pass.spec().max_unavailable;
+  if (!old.empty() && most.valid && most.value == 0) {
+    pass.plan.waits.emplace_back("maxUnavailable is 0: no pod of an older revision is replaced");
+  }
+  // What does no work is no loss; pods that serve may have to go on, and would stand in its way.
+  const auto idle = [](const PodFacts* facts) { return facts->node != nullptr && is_out_of_service(*facts->node); };
+  std::ranges::sort(old, [&](const PodFacts* a, const PodFacts* b) {
+    if (idle(a) != idle(b)) return idle(a);
+    return goes_first(a->ranked(), b->ranked());
   });
-  std::ranges::sort(old, [](const PodFacts* a, const PodFacts* b) { return goes_first(a->ranked(), b->ranked()); });
   const auto budget = static_cast<std::size_t>(budget_of(pass, available));
   for (std::size_t i = 0; i < std::min(budget, old.size()); ++i) condemn_old(pass, *old[i]);
 }
@@ -52,7 +84,7 @@ void plan_update(Pass& pass) {
   std::vector<PodFacts*> healthy, ill;
   for (PodFacts& facts : pass.pods) {
     if (!is_kept(pass, facts) || !is_old(pass, facts) || facts.pod->terminal()) continue;
-    (facts.healthy() ? healthy : ill).push_back(&facts);
+    (facts.healthy() && !is_refused(facts) ? healthy : ill).push_back(&facts);
   }
   if (pass.spec().update == UpdateType::kScheduledUpdate) {
     for (PodFacts* facts : healthy) {

@@ -50,6 +50,17 @@ TEST_F(Update, OldOnesThatDoNotRunGoAtOnceButCountAsUnavailable) {
     EXPECT_THAT(drained(f.plan()), IsEmpty()) << "two of three are unavailable already";
   }
 }
+TEST_F(Update, NeverWithoutAWord) {
+  for (const bool percent : {false, true}) {
+    f = Fixture(0);
+    max(0, percent);
+    put(0, true);
+    EXPECT_THAT(f.plan().waits, IsEmpty());
+    put(1, false);
+    EXPECT_THAT(drained(f.plan()), IsEmpty());
+    EXPECT_THAT(f.plan().waits, ElementsAre("maxUnavailable is 0: no pod of an older revision is replaced"));
+  }
+}
 TEST_F(Update, ATerminatingOneHoldsTheBudget) {
   max(1);
   put(0, false).terminating = true;
@@ -89,6 +100,41 @@ TEST_F(Update, ADrainNotSeenBackYetCounts) {
   f.pod(0).deletion_cost = "-5";  // now the other one would go first
   f.now += 1s;
   EXPECT_THAT(drained(f.plan()), IsEmpty());
+}
+// A bad image, or smaller hosts: Kubernetes calls the pod ready, and Slurm gives it no job.
+TEST_F(Update, NotWhileANewOneIsOutOfServiceInSlurm) {
+  constexpr const char* kFewer = "gres/gpu count reported lower than configured (0 < 8)";
+  const std::pair<const char*, std::string> rows[] = {{"DOWN+INVALID_REG", kFewer},
+                                                      {"DOWN+DRAIN+INVALID_REG", kFewer},
+                                                      {"IDLE+DRAIN", "bad disk"},
+                                                      {"DOWN", ours("pod is terminating")}};
+  for (const auto& [states, reason] : rows) {
+    f = Fixture(0);
+    max(1);
+    put(0, true);
+    for (int i = 1; i < 4; ++i) put(i, false);
+    f.set(0, states, reason);
+    const Plan plan = f.plan();
+    EXPECT_THAT(drained(plan), IsEmpty()) << states;
+    EXPECT_THAT(plan.waits, testing::Contains(testing::HasSubstr("foo-0"))) << states;
+    f.set(0, "IDLE");
+    EXPECT_THAT(drained(f.plan()), ElementsAre("foo-3")) << states;
+  }
+}
+// What the template before the last one has spoilt goes first, and takes nothing from the budget.
+TEST_F(Update, AnOldOneThatSlurmRefusesGoesAtOnceButCountsAsUnavailable) {
+  max(1);
+  put(0, true);
+  put(1, false);
+  put(2, false);
+  f.set(1, "DOWN+INVALID_REG", "Low RealMemory (reported:1 < 100.00% of configured:2)");
+  EXPECT_THAT(drained(f.plan()), ElementsAre("foo-1"));
+}
+TEST_F(Update, OldOnesThatSlurmHasDownGoFirst) {
+  max(1);
+  for (int i = 0; i < 3; ++i) put(i, false);
+  f.set(1, "DOWN", "Not responding");
+  EXPECT_THAT(drained(f.plan()), ElementsAre("foo-1"));
 }
 TEST_F(Update, ScheduledTakesWhatIsUnderTheReservation) {
   f.state.spec.update = UpdateType::kScheduledUpdate;

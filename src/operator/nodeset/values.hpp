@@ -44,6 +44,7 @@ struct ScheduledUpdate {
 struct Spec {
   std::string ns, name;
   Uid uid;
+  std::string controller;
   std::int64_t generation = 1;
   std::optional<WallTime> deleted;  // deletionTimestamp
   bool has_drain_finalizer = false;
@@ -101,6 +102,7 @@ struct PodView {
   WallTime ready_since{};  // of the Ready condition; the epoch when it has no time
   std::vector<PodCondition> slurm_conditions;
 
+  std::string cluster;  // label: the Controller it was made for
   // Labels; nullopt: absent
   std::optional<std::string> mode_label, hash_label, name_label, index_label, hostname_label, protect_label;
   // Annotations; nullopt: absent
@@ -182,7 +184,8 @@ struct RevisionView {
   std::string name;
   std::optional<std::string> hash_label;
   std::int64_t revision = 0;
-  std::string data;  // canonical text
+  std::string data;                               // canonical text
+  std::optional<std::string> template_hash = {};  // annotation; older ones have none
   WallTime created{};
   Owner owner = Owner::kUs;
 };
@@ -224,7 +227,8 @@ struct State {
   Spec spec;
   Status status;  // as stored
   Presence controller = Presence::kUnknown;
-  std::string template_data;  // canonical text of what makes a revision
+  std::string template_data;  // canonical text of the pods' template
+  std::string template_hash;  // of what in it makes a revision; empty: not known
   std::vector<RevisionView> revisions;
   std::vector<PodView> pods;               // of the namespace: ours, selected or owned by nobody
   std::map<std::string, OtherPod> others;  // by Slurm node, as far as pods of ours have its name or could be made
@@ -254,6 +258,26 @@ struct Memory {
     WallTime reason_since{}, since{};
   };
   std::map<Uid, Down> down;
+  // By Slurm node, and kept while it has no pod:
+  struct Hook {  // that put it DOWN
+    WallTime reason_since{};
+    Uid pod;           // that was there when it was seen first
+    bool ran = false;  // the pod's containers, by then
+    WallTime seen{};
+  };
+  std::map<std::string, Hook> hooks;
+  struct Refused {       // slurmctld's reason took the place of ours, and of nobody else's
+    std::string reason;  // empty: it is still ours
+    WallTime seen{};
+  };
+  std::map<std::string, Refused> refused;
+  // Pods that have to go, and whose Slurm node somebody else has drained: for what, and since when.
+  struct Behind {
+    std::string why;
+    WallTime since{};
+  };
+  std::map<Uid, Behind> behind;
+  std::optional<WallTime> unguarded;      // the removal of the reservation's finalizer was sent
   std::map<std::string, Backoff> failed;  // by slot: pods that ended and were replaced
   bool orphans = false;  // seen while the NodeSet goes: the garbage collector takes its mark off before its end
 };

@@ -99,6 +99,7 @@ void read_worker(const json::Value& pod, WorkerPod& worker) {
   view.phase = phase_of(json::string_at(pod, {"status", "phase"}));
   read_conditions(pod, view);
   const auto label = [&](std::string_view key) { return text_at(pod, {"metadata", "labels", key}); };
+  view.cluster = label(names::kCluster).value_or("");
   view.mode_label = label(names::kScalingMode);
   view.hash_label = label(names::kRevisionHash);
   view.name_label = label(names::kPodName);
@@ -215,6 +216,7 @@ Spec view_spec(const NodeSet& set, std::vector<std::string> propagated_condition
   spec.ns = set.meta.ns;
   spec.name = set.meta.name;
   spec.uid = Uid(set.meta.uid);
+  spec.controller = set.controller;
   spec.generation = set.meta.generation;
   spec.deleted = set.meta.deleted;
   const auto has = [&](std::string_view name) {
@@ -288,6 +290,7 @@ RevisionView view_revision(const kube::DynamicObject& revision, const Uid& nodes
   view.name = revision.meta.key.name;
   view.hash_label = text_at(revision.value, {"metadata", "labels", names::kRevisionHash});
   view.revision = json::int_at(revision.value, {"revision"}).value_or(0);
+  view.template_hash = text_at(revision.value, {"metadata", "annotations", names::kTemplateHash});
   if (const json::Value* data = json::find(revision.value, {"data"})) view.data = canonical_text(*data);
   view.created = revision.meta.created;
   const kube::OwnerReference* owner = revision.meta.controller();
