@@ -131,9 +131,13 @@ std::string_view to_string(Cause cause) noexcept {
   return "";
 }
 
+bool PodFacts::is_idle() const noexcept {
+  return node != nullptr && is_out_of_service(*node);
+}
+
 bool PodFacts::serves() const noexcept {
   return healthy() && registration == Registration::kRegistered && !drained_by_us && !drain_sent &&
-         (node == nullptr || !is_out_of_service(*node));
+         (!is_idle() || user_cordoned() || node_cordoned());
 }
 
 bool Pass::is_available(const PodFacts& facts) const noexcept {

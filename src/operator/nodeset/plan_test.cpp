@@ -112,6 +112,13 @@ TEST(Plan, ScaleInTable) {
   }
 }
 
+TEST(Plan, ScaleInTakesFirstWhatSlurmHasDown) {
+  Fixture f(3);
+  f.state.spec.replicas = 2;
+  f.set(0, "DOWN", "Not responding");
+  EXPECT_THAT(drained(f.plan()), ElementsAre("foo-0"));
+}
+
 TEST(Plan, ScaleInOfWhatSlurmDoesNotKnow) {
   Fixture f(2);
   f.state.spec.replicas = 1;

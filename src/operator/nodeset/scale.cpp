@@ -23,10 +23,12 @@ std::vector<PodFacts*> of_mode(Pass& pass, bool same) {
   return pods;
 }
 
-// Deleted first; a pod that is not registered in Slurm does not count as ready.
+// Deleted first; a pod that Slurm does not know or gives no job does not count as ready.
 void sort_by_order(std::vector<PodFacts*>& pods) {
   std::ranges::sort(pods, [](const PodFacts* a, const PodFacts* b) {
-    const auto works = [](const PodFacts* f) { return f->healthy() && f->registration == Registration::kRegistered; };
+    const auto works = [](const PodFacts* f) {
+      return f->healthy() && f->registration == Registration::kRegistered && !f->is_idle();
+    };
     if (a->pod->node.empty() == b->pod->node.empty() && works(a) != works(b)) return works(b);
     return goes_first(a->ranked(), b->ranked());
   });

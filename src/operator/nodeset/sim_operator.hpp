@@ -137,7 +137,7 @@ class Operator final {
   bool serves(const PodView& pod) const {
     const std::string name = slurm_name_of(pod);
     const SlurmNodeView* node = view_.slurm.find(name);
-    if (!pod.healthy() || !view_.slurm.known || node == nullptr || is_out_of_service(*node)) return false;
+    if (!pod.healthy() || !view_.slurm.known || node == nullptr) return false;
     const auto truth = world_.pods.find(pod.name);
     const bool sent = truth != world_.pods.end() && truth->second.view.uid == pod.uid && truth->second.by_operator;
     if (sent) return false;
@@ -145,7 +145,7 @@ class Operator final {
     const bool by_user =
         (pod.cordoned() && !pod.cordon_cause) || (kube != view_.nodes.end() && kube->second.unschedulable);
     const auto now_drained = world_.slurm_nodes.find(name);
-    return by_user || !(is_drained_by_us(*node) ||
+    return by_user || !(is_out_of_service(*node) || is_drained_by_us(*node) ||
                         (now_drained != world_.slurm_nodes.end() && is_drained_by_us(now_drained->second)));
   }
 

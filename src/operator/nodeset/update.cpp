@@ -35,9 +35,11 @@ bool is_refused(const PodFacts& facts) {
   return facts.node != nullptr && facts.node->states.has(slurm::NodeFlag::kInvalidReg) && !is_busy(*facts.node);
 }
 
-// Ready for Kubernetes, and of no use to Slurm: as where a new image or another host has no GPUs.
+// Ready for Kubernetes, and of no use to Slurm: as where a new image or another host has no GPUs. Whom a user has taken
+// out of service nobody waits for.
 bool is_of_no_use(const PodFacts& facts) {
-  return facts.node != nullptr && (is_out_of_service(*facts.node) || is_held_by_others(*facts.node));
+  if (facts.node == nullptr || facts.user_cordoned() || facts.node_cordoned()) return false;
+  return facts.is_idle() || is_held_by_others(*facts.node);
 }
 
 bool is_available_for_roll(Pass& pass, const PodFacts& facts, bool updates) {
@@ -63,9 +65,9 @@ void roll(Pass& pass, std::vector<PodFacts*> old) {
     pass.plan.waits.emplace_back("maxUnavailable is 0: no pod of an older revision is replaced");
   }
   // What does no work is no loss; pods that serve may have to go on, and would stand in its way.
-  const auto idle = [](const PodFacts* facts) { return facts->node != nullptr && is_out_of_service(*facts->node); };
   std::ranges::sort(old, [&](const PodFacts* a, const PodFacts* b) {
-    if (idle(a) != idle(b)) return idle(a);
+    const auto is_free = [](const PodFacts* facts) { return facts->is_idle() && !facts->serves(); };
+    if (is_free(a) != is_free(b)) return is_free(a);
     return goes_first(a->ranked(), b->ranked());
   });
   const auto budget = static_cast<std::size_t>(budget_of(pass, available));

@@ -136,6 +136,13 @@ TEST_F(Update, OldOnesThatSlurmHasDownGoFirst) {
   f.set(1, "DOWN", "Not responding");
   EXPECT_THAT(drained(f.plan()), ElementsAre("foo-1"));
 }
+TEST_F(Update, NobodyWaitsForWhatAUserHasTakenOut) {
+  max(1);
+  put(0, true).cordon = "true";
+  put(1, false);
+  f.set(0, "DOWN+DRAIN", ours("pod slurm/foo-0 was cordoned"));
+  EXPECT_THAT(drained(f.plan()), ElementsAre("foo-1"));
+}
 TEST_F(Update, ScheduledTakesWhatIsUnderTheReservation) {
   f.state.spec.update = UpdateType::kScheduledUpdate;
   for (int i = 0; i < 3; ++i) put(i, false);
