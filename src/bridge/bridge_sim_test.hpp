@@ -60,13 +60,17 @@ inline Task<> pod_sync_main(SimEnvironment& self, net::Transport& api, net::Tran
   slurm::Client slurm(self.loop, *to_rest, slurm_options());
   json::Interner interner;
   kube::Informer<kube::Pod> pods(client, {.resource = r::kPods, .seed = 1}, kube::decode_pod, interner);
+  kube::Informer<kube::Node> nodes(client, {.resource = r::kNodes, .seed = 2}, kube::decode_node, interner);
   slurm::ClusterMirror mirror(self.loop, slurm, ControllersOptions{}.mirror);
   kube::EventRecorder events(client, "slurm-bridge-controllers", "sim");
   const std::string cluster = co_await cluster_uid(client, stop);
-  PodSync sync({client, slurm, pods, mirror, events, nullptr}, {test_config().scheduler_name, cluster}, 8);
+  PodSync sync({client, slurm, pods, mirror, events, nullptr, nullptr, &nodes}, {test_config().scheduler_name, cluster},
+               8);
   pods.start();
+  nodes.start();
   mirror.start();
-  const bool synced = co_await pods.wait_synced(stop, TimePoint::max());
+  bool synced = co_await pods.wait_synced(stop, TimePoint::max());
+  synced = synced && co_await nodes.wait_synced(stop, TimePoint::max());
   if (synced) {
     sync.start();
     while (co_await sleep_for(self.loop, 24h, stop)) {
@@ -75,6 +79,7 @@ inline Task<> pod_sync_main(SimEnvironment& self, net::Transport& api, net::Tran
   co_await sync.stop();
   co_await mirror.stop();
   co_await pods.stop();
+  co_await nodes.stop();
   co_await events.stop(self.loop.now() + 1s);
 }
 

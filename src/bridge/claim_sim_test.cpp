@@ -140,6 +140,36 @@ TEST(ClaimSim, DeletedPodsAndCancelledJobsLeaveNoClaim) {
   EXPECT_EQ(w.live_jobs(), 0u);
 }
 
+// kube-scheduler may let another pod use a claim by its name: its devices are in use as long as that one runs.
+TEST(ClaimSim, AClaimThatAnotherPodUsesOutlivesItsOwn) {
+  World w(17, 1, 1);
+  w.start();
+  w.loop.advance(5s);
+  w.api.create(r::kPods, World::pod("a", {{kGpu, 1}}));
+  ASSERT_TRUE(w.loop.run_until([&] { return w.node_of("a") == "n1"; }, 60s));
+  const NamespacedName claim = w.claims().at(0)->meta.key;
+  w.api.create(r::kPods,
+               ::bascule::testing::make_pod(
+                   {.name = "q", .ns = "slurm-bridge", .node = "n1", .annotations = {{"fake/run-for", "forever"}}}));
+  json::Array users = *json::array_at(*w.api.get(kResourceClaims, claim), {"status", "reservedFor"});
+  users.push_back(
+      json::Object{{"resource", "pods"},
+                   {"name", "q"},
+                   {"uid", json::string_at(*w.api.get(r::kPods, {"slurm-bridge", "q"}), {"metadata", "uid"})}});
+  w.api.patch(kResourceClaims, claim, json::Object{{"status", json::Object{{"reservedFor", users}}}}, "status");
+  w.api.remove(r::kPods, {"slurm-bridge", "a"});
+  w.loop.advance(30s);
+  EXPECT_EQ(w.live_jobs(), 0u) << "the node is Slurm's again";
+  ASSERT_EQ(w.claims().size(), 1u);
+  EXPECT_TRUE(w.claims().at(0)->allocated);
+  w.api.create(r::kPods, World::pod("b", {{kGpu, 1}}));
+  w.loop.advance(30s);
+  EXPECT_EQ(w.node_of("b"), "");
+  EXPECT_THAT(w.text_of("b"), HasSubstr("is held by claim " + claim.str()));
+  w.api.remove(r::kPods, {"slurm-bridge", "q"});
+  EXPECT_TRUE(w.loop.run_until([&] { return w.node_of("b") == "n1"; }, 5min)) << w.text_of("b");
+}
+
 // What an administrator deletes by hand stays while its pod may run, and is made anew for one that has no node yet.
 TEST(ClaimSim, AClaimInUseCannotBeDeletedByHand) {
   World w(8, 1);

@@ -7,6 +7,13 @@
 
 namespace bascule::bridge {
 
+namespace {
+
+// How often a claim that others change at the same time is read and judged anew at once.
+constexpr int kReads = 3;
+
+}  // namespace
+
 Task<json::Value> ClaimWriter::create_or_get(const WantedClaim& wanted, std::stop_token stop) {
   try {
     json::Value made = co_await kube_.create(kResourceClaims, wanted.key.ns, claim_object(wanted, bridge_), {}, stop);
@@ -39,10 +46,7 @@ Task<std::string> ClaimWriter::ensure(PodPtr pod, WantedClaim wanted, std::stop_
     }
     co_return "ResourceClaim " + wanted.key.str() + " of an earlier try is being deleted";
   }
-  if (!stands_for(*claim, wanted)) {
-    co_await drop(wanted.key, claim->meta.uid, stop);
-    co_return "ResourceClaim " + wanted.key.str() + " of an earlier try is replaced";
-  }
+  if (!stands_for(*claim, wanted)) co_return co_await replace(claim, stop);
   if (!claim->meta.has_finalizer(kClaimProtection)) {
     const bool there =
         co_await patch_claim(wanted.key, claim->meta.uid, {{"finalizers", json::Array{kClaimProtection}}}, stop);
@@ -69,18 +73,32 @@ Task<std::string> ClaimWriter::ensure(PodPtr pod, WantedClaim wanted, std::stop_
   json::Object patch{{"status", json::Object{{"extendedResourceClaimStatus", pod_claim_status(wanted)}}}};
   const bool told = co_await patch_pod(kube_, pod, std::move(patch), "status", stop);
   if (told) co_return std::string();
-  co_await drop(wanted.key, claim->meta.uid, stop);
+  co_await drop_unless_bound(wanted.pod, wanted.pod_uid, wanted.key, stop);
   co_return "the pod has gone";
+}
+
+Task<std::string> ClaimWriter::replace(ClaimPtr claim, std::stop_token stop) {
+  const std::string name = "ResourceClaim " + claim->meta.key.str();
+  bool dropped = false, changed = false;
+  try {
+    dropped = co_await drop(claim, stop);
+  } catch (const kube::Conflict&) {
+    changed = true;
+  }
+  if (changed) co_return name + " was changed by somebody else";
+  co_return name + (dropped ? " of an earlier try is replaced" : " of an earlier try is used by another pod too");
 }
 
 Task<bool> ClaimWriter::patch_claim(NamespacedName key, Uid uid, json::Object metadata, std::stop_token stop) {
   metadata["uid"] = uid.str();
+  const bool of_this_version = metadata.contains("resourceVersion");
   try {
     co_await kube_.patch(kResourceClaims, key, kube::PatchType::kStrategic,
                          json::Object{{"metadata", std::move(metadata)}}, {}, {}, stop);
     co_return true;
   } catch (const kube::NotFound&) {
   } catch (const kube::Conflict&) {
+    if (of_this_version) throw;
   } catch (const kube::Invalid& error) {
     // A uid that differs is refused as a change of an immutable field; a finalizer of one that has been deleted as new.
     const std::string_view why = error.what();
@@ -89,31 +107,44 @@ Task<bool> ClaimWriter::patch_claim(NamespacedName key, Uid uid, json::Object me
   co_return false;
 }
 
-Task<> ClaimWriter::drop(NamespacedName key, Uid uid, std::stop_token stop) {
-  const bool there =
-      co_await patch_claim(key, uid, {{"$deleteFromPrimitiveList/finalizers", json::Array{kClaimProtection}}}, stop);
-  if (!there) co_return;
+Task<bool> ClaimWriter::drop(ClaimPtr claim, std::stop_token stop) {
+  // Without the protection Kubernetes would let go a claim that another pod still uses.
+  if (serves_others(*claim)) co_return false;
+  const NamespacedName key = claim->meta.key;
+  json::Object unprotected{{"resourceVersion", claim->meta.resource_version},
+                           {"$deleteFromPrimitiveList/finalizers", json::Array{kClaimProtection}}};
+  const bool there = co_await patch_claim(key, claim->meta.uid, std::move(unprotected), stop);
+  if (!there) co_return true;
   try {
     kube::DeleteOptions options;
-    options.uid = uid;
+    options.uid = claim->meta.uid;
     co_await kube_.remove(kResourceClaims, key, options, stop);
     log::info("claim removed", {{"claim", key}});
   } catch (const kube::NotFound&) {
   } catch (const kube::Conflict&) {  // another one of that name
   }
+  co_return true;
 }
 
 Task<> ClaimWriter::drop_unless_bound(NamespacedName pod, Uid uid, NamespacedName claim, std::stop_token stop) {
-  Uid claim_uid;
-  try {
-    const json::Value object = co_await kube_.get(kResourceClaims, claim, {}, stop);
-    claim_uid = Uid(json::string_at(object, {"metadata", "uid"}));
-    const json::Value now = co_await kube_.get(kube::resources::kPods, pod, {}, stop);
-    const bool same = json::string_at(now, {"metadata", "uid"}) == uid.str();
-    if (same && !json::string_at(now, {"spec", "nodeName"}).empty()) co_return;
-  } catch (const kube::NotFound&) {
+  for (int tries = 1;; ++tries) {
+    json::Interner interner;
+    ClaimPtr read;
+    try {
+      read = decode_claim(json::dump(co_await kube_.get(kResourceClaims, claim, {}, stop)), interner);
+      const json::Value now = co_await kube_.get(kube::resources::kPods, pod, {}, stop);
+      const bool same = json::string_at(now, {"metadata", "uid"}) == uid.str();
+      if (same && !json::string_at(now, {"spec", "nodeName"}).empty()) co_return;
+    } catch (const kube::NotFound&) {
+    }
+    if (!read) co_return;
+    try {
+      co_await drop(read, stop);
+      co_return;
+    } catch (const kube::Conflict&) {
+      if (tries == kReads) throw;
+    }
   }
-  if (!claim_uid.empty()) co_await drop(claim, claim_uid, stop);
 }
 
 }  // namespace bascule::bridge

@@ -18,15 +18,18 @@ class ClaimWriter final {
   // Empty: the claim stands, is allocated and reserved for the pod, and the pod names it. Else why not; it may be tried
   // again a little later. Throws as kube::Client does.
   Task<std::string> ensure(PodPtr pod, WantedClaim wanted, std::stop_token stop);
-  // This very claim, which no pod may be using: its protection goes first, so that a death in between leaves one that
-  // the next try deletes. None is fine.
-  Task<> drop(NamespacedName key, Uid uid, std::stop_token stop);
+  // This very claim, which its pod may not be using: its protection goes first, so that a death in between leaves one
+  // that the next try deletes. None is fine. False: it serves other pods too, and is Kubernetes' to remove when these
+  // are over. Throws kube::Conflict when it has changed since it was read.
+  Task<bool> drop(ClaimPtr claim, std::stop_token stop);
   // The claim of a pod that is thought to have no node, unless the pod turns out to be bound. `uid` is the pod's.
   Task<> drop_unless_bound(NamespacedName pod, Uid uid, NamespacedName claim, std::stop_token stop);
 
  private:
-  // False: this very claim is not there any more.
+  // False: this very claim is not there any more. With a resourceVersion a claim that has changed is a kube::Conflict.
   Task<bool> patch_claim(NamespacedName key, Uid uid, json::Object metadata, std::stop_token stop);
+  // Why a claim of an earlier try that is of no use is still there.
+  Task<std::string> replace(ClaimPtr claim, std::stop_token stop);
   Task<json::Value> create_or_get(const WantedClaim& wanted, std::stop_token stop);
 
   kube::Client& kube_;

@@ -44,7 +44,7 @@ Task<> Controllers::run(std::stop_token stop) {
   if (cluster.empty()) co_return;
   const std::string& bridge = self.options.config.scheduler_name;
   DeviceLedger* devices = &self.devices.ledger();
-  PodSync pod_sync({self.kube, self.slurm, self.pods, self.mirror, self.events, self.metrics, devices},
+  PodSync pod_sync({self.kube, self.slurm, self.pods, self.mirror, self.events, self.metrics, devices, &self.nodes},
                    {bridge, cluster}, self.options.pod_workers);
   NodeSync node_sync({self.kube, self.slurm, self.nodes, self.mirror, self.events, self.metrics, devices, &self.pods},
                      self.options.config, {bridge, cluster}, self.options.node_workers);

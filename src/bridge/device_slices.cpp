@@ -109,19 +109,28 @@ void read_results(Value results, std::vector<DeviceId>& devices) {
   });
 }
 
+void read_status(Value status, ResourceClaim& claim) {
+  status.fields([&](std::string_view key, Value value) {
+    if (key == "allocation") {
+      claim.allocated = value.is_object();
+      within(value, "devices", [&](Value devices) {
+        within(devices, "results", [&](Value results) { read_results(results, claim.devices); });
+      });
+    } else if (key == "reservedFor") {
+      value.items([&](Value user) {
+        within(user, "uid", [&](Value uid) { claim.reserved_for.emplace_back(kube::owned(uid)); });
+      });
+    }
+  });
+}
+
 }  // namespace
 
 ClaimPtr decode_claim(std::string_view text, json::Interner& interner) {
   auto claim = std::make_shared<ResourceClaim>();
   json::hot::parse(text, [&](std::string_view key, Value value) {
     if (key == "metadata") return kube::decode_meta(value, interner, claim->meta);
-    if (key != "status") return;
-    within(value, "allocation", [&](Value allocation) {
-      claim->allocated = allocation.is_object();
-      within(allocation, "devices", [&](Value devices) {
-        within(devices, "results", [&](Value results) { read_results(results, claim->devices); });
-      });
-    });
+    if (key == "status") read_status(value, *claim);
   });
   for (const kube::OwnerReference& owner : claim->meta.owners) {
     if (!owner.controller || owner.kind != "Pod" || owner.api_version != "v1") continue;
@@ -129,6 +138,10 @@ ClaimPtr decode_claim(std::string_view text, json::Interner& interner) {
     claim->pod_name = owner.name.str();
   }
   return claim;
+}
+
+bool serves_others(const ResourceClaim& claim) {
+  return std::ranges::any_of(claim.reserved_for, [&claim](const Uid& user) { return user != claim.pod; });
 }
 
 }  // namespace bascule::bridge

@@ -61,7 +61,11 @@ struct ResourceClaim {
   std::string pod_name;  // its name
   bool allocated = false;
   std::vector<DeviceId> devices;  // allocated for it alone
+  std::vector<Uid> reserved_for;  // who may use them now
 };
+
+// Whether it may be used by anybody but its pod, who may still do so when that one is over.
+bool serves_others(const ResourceClaim& claim);
 
 std::shared_ptr<const ResourceSlice> decode_slice(std::string_view text, json::Interner& interner);
 std::shared_ptr<const DeviceClass> decode_class(std::string_view text, json::Interner& interner);

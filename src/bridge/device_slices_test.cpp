@@ -25,6 +25,7 @@ TEST(DeviceSlices, AClaimIsReadWhateverItsParametersAre) {
       R"({{"driver":"gpu.example.com","pool":"n1","device":"gpu-0","request":"r"}},)"
       R"({{"driver":"gpu.example.com","pool":"n1","device":"gpu-1","adminAccess":true}},)"
       R"({{"driver":"gpu.example.com","pool":"n1","device":"gpu-2","adminAccess":false}}]}}}},)"
+      R"("reservedFor":[{{"resource":"pods","name":"p","uid":"pod-uid"}},{{"resource":"pods","name":"q","uid":"q-uid"}}],)"
       R"("devices":[{{"driver":"gpu.example.com","data":{0}}}]}}}})",
       opaque());
   const ClaimPtr claim = decode_claim(text, interner);
@@ -32,6 +33,8 @@ TEST(DeviceSlices, AClaimIsReadWhateverItsParametersAre) {
   EXPECT_EQ(claim->pod.str(), "pod-uid");
   EXPECT_EQ(claim->pod_name, "p");
   EXPECT_TRUE(claim->allocated);
+  EXPECT_THAT(claim->reserved_for, ElementsAre(Uid("pod-uid"), Uid("q-uid")));
+  EXPECT_TRUE(serves_others(*claim));
   std::vector<std::string> devices;
   for (const DeviceId& device : claim->devices) devices.push_back(device.str());
   EXPECT_THAT(devices, ElementsAre("gpu.example.com/n1/gpu-0", "gpu.example.com/n1/gpu-2"));

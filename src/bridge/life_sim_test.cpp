@@ -111,6 +111,62 @@ TEST_F(Life, ALargeGangWaitsForItsConditionsOnce) {
   EXPECT_EQ(left(), 0);
 }
 
+// After a slurmctld was killed 24.11 starts a batch job again that still runs, slurmd refuses, and Slurm holds the job
+// until somebody releases it: the next pod does not wait for that.
+TEST_F(Life, AJobThatIsHeldSinceItsLaunchFailedIsNotInherited) {
+  start();
+  w.add_job("one", 1);
+  w.loop.advance(3s);
+  ASSERT_EQ(holders().size(), 1u);
+  w.add_gang("gang", 2, 2);
+  w.loop.advance(5s);
+  ASSERT_EQ(holders().size(), 3u);
+  std::set<std::string> stopped;
+  for (const auto& [node, pod] : holders()) stopped.insert(pod);
+  for (const std::uint32_t id : {1u, 2u}) w.slurm.model().fail_launch(w.slurm.now(), JobId{id});
+  w.loop.advance(15s);
+  for (const std::uint32_t id : {1u, 2u}) EXPECT_TRUE(job(id)->view.states.ended()) << id;
+  EXPECT_EQ(holders().size(), 3u);
+  for (const auto& [node, pod] : holders()) EXPECT_FALSE(stopped.contains(pod)) << node;
+}
+
+// A webhook of somebody else's on pods/status that hangs: what Slurm's nodes depend on does not wait for it.
+TEST_F(Life, ConditionsThatAreNotTakenHoldUpNoDelete) {
+  World large{4, 9, 1h};
+  large.scheduler.start();
+  large.loop.advance(1ms);
+  large.pod_sync.start();
+  large.add_gang("gang", 65, 65, {{"slurmjob.slinky.slurm.net/exclusive", "false"}});
+  large.loop.advance(20s);
+  ASSERT_EQ(large.pods_on_nodes().size(), 65u);
+  large.scheduler.kill();
+  slurm::JobDescription restored;
+  restored.admin_comment = large.slurm.model().job(JobId{1})->view.admin_comment;
+  restored.nodes = 1;
+  large.slurm.stop_controller();
+  large.loop.advance(20ms);
+  large.slurm.model().lose_state(large.slurm.now(), true, true);
+  large.slurm.submit({});
+  large.slurm.start_controller();
+  const auto told = [&] {
+    return std::ranges::count_if(large.api.list(r::kPods), [](const json::Value& pod) {
+      return json::dump(pod).contains(names::kSlurmJobKnown);
+    });
+  };
+  ASSERT_TRUE(large.loop.run_until([&] { return told() == 65; }, 5min));
+  large.api.set_faults([](const testing::ApiCall& call) -> testing::ApiFault {
+    if (!call.is("patch", "pods/status")) return {};
+    return {.kind = testing::ApiFault::Kind::kStatus, .code = 500, .before = 10s};
+  });
+  large.slurm.stop_controller();
+  large.slurm.model().lose_state(large.slurm.now(), true, true);
+  ASSERT_EQ(large.slurm.submit(std::move(restored)), JobId{1});  // somebody has put its state back
+  ASSERT_TRUE(large.slurm.model().cancel(large.slurm.now(), JobId{1}));
+  large.slurm.start_controller();
+  large.loop.advance(90s);
+  EXPECT_EQ(large.pods_on_nodes().size(), 0u);
+}
+
 // The scheduler hands a requeued job on at the moment when the pod sync would give it back, and while that asks about
 // the job, a table comes in that was asked for before: what slurmctld answers counts.
 TEST_F(Life, AJobThatIsHandedOnAtTheLastMomentIsNotCancelled) {

@@ -1,10 +1,12 @@
 #include "bridge/pod_plan.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "bridge/names.hpp"
 #include "bridge/record.hpp"
 #include "bridge/unit_jobs.hpp"
+#include "slurm/hostlist.hpp"
 
 namespace bascule::bridge {
 
@@ -47,13 +49,15 @@ class PodPlanner final {
     };
     std::erase_if(memory_.unknown, gone);
     std::erase_if(memory_.unheard_of, gone);
+    std::erase_if(memory_.ended, gone);
     std::erase_if(memory_.told, gone);
     const auto disrupted = [](const PodSyncPlan::Delete& one) { return !one.disruption.empty(); };
     if (std::ranges::none_of(plan_.deletes, disrupted)) memory_.undisrupted.reset();
     for (const PodPtr& pod : view_.pods) check_release(pod);
     for (const ClaimPtr& claim : view_.device_claims) {
       const auto pod = std::ranges::find(view_.pods, claim->pod, [](const PodPtr& one) { return one->meta.uid; });
-      if (pod != view_.pods.end() && !needs_job(**pod) && !is_going(*claim)) plan_.device_drops.push_back(claim);
+      if (pod == view_.pods.end() || needs_job(**pod) || is_going(*claim) || serves_others(*claim)) continue;
+      plan_.device_drops.push_back(claim);
     }
     if (plan_.device_drops.empty()) memory_.undropped.reset();
     return std::move(plan_);
@@ -71,15 +75,31 @@ class PodPlanner final {
     const slurm::Job& job = *it->second.job;
     const JobRecord* record = record_of(job);
     if (record == nullptr || !stands_for(*record, *pod, view_.uid)) return with_lost_job(pod, id, false);
-    tell(pod, true, "Slurm knows job " + id.str() + " again");
+    // A newer Slurm's word, or none.
+    if (job.states.base == slurm::JobState::kUnknown) return with_stateless_job(pod, id);
+    memory_.ended.erase(pod->meta.uid);
+    if (runs(job) && is_elsewhere(job, *pod)) return with_job_elsewhere(pod, id);
+    tell(pod, true, "SlurmJobKnown", "Slurm knows job " + id.str() + " again");
     if (requeued_since(job, *pod)) return with_requeued_job(pod, job);
     if (runs(job)) return;
     if (job.states.base == slurm::JobState::kPending) return with_restored_job(pod, job);
-    plan_.deletes.push_back(
-        {pod, id,
-         "Slurm job " + id.str() + " is " + slurm::print(job.states) +
-             (job.state_reason.empty() || job.state_reason == "None" ? "" : " (" + job.state_reason + ")"),
-         disruption(job)});
+    end_pod(pod, id,
+            "Slurm job " + id.str() + " is " + slurm::print(job.states) +
+                (job.state_reason.empty() || job.state_reason == "None" ? "" : " (" + job.state_reason + ")"),
+            disruption(job));
+  }
+
+  void end_pod(const PodPtr& pod, JobId job, std::string why, std::string disruption) {
+    memory_.ended.insert_or_assign(pod->meta.uid, PodSyncMemory::Ended{job, why, disruption});
+    plan_.deletes.push_back({pod, job, std::move(why), std::move(disruption)});
+  }
+
+  // That its own job has ended was seen, whatever Slurm says of that id since.
+  bool had_ended(const PodPtr& pod, JobId id) {
+    const auto ended = memory_.ended.find(pod->meta.uid);
+    if (ended == memory_.ended.end() || ended->second.job != id) return false;
+    plan_.deletes.push_back({pod, id, ended->second.why, ended->second.disruption});
+    return true;
   }
 
   // Kubernetes' own word for preemption, so that Jobs whose podFailurePolicy ignores disruptions count none; a time
@@ -87,6 +107,7 @@ class PodPlanner final {
   static std::string disruption(const slurm::Job& job) {
     switch (job.states.base) {
       case slurm::JobState::kPreempted:
+      case slurm::JobState::kSuspended:
         return "PreemptionByScheduler";
       case slurm::JobState::kNodeFail:
         return "SlurmNodeFail";
@@ -101,12 +122,37 @@ class PodPlanner final {
   void with_requeued_job(const PodPtr& pod, const slurm::Job& job) {
     const auto view = std::ranges::find(view_.jobs, job.id, [](const JobView& one) { return one.job->id; });
     const bool waits = view != view_.jobs.end() && has_successors(view->record);
-    plan_.deletes.push_back({pod, job.id,
-                             "Slurm job " + job.id.str() + " was preempted or requeued" +
-                                 (waits ? ""
-                                        : " and is given back: nothing makes another pod in place of one that has no "
-                                          "controller"),
-                             "PreemptionByScheduler"});
+    end_pod(pod, job.id,
+            "Slurm job " + job.id.str() + " was preempted or requeued" +
+                (waits ? ""
+                       : " and is given back: nothing makes another pod in place of one that has no "
+                         "controller"),
+            "PreemptionByScheduler");
+  }
+
+  // It started twice: a slurmctld that came back with a state of before the first start has started it anew, before
+  // its nodes could be said. Or somebody has made it smaller. What is not known is no difference; the restarts are
+  // those of the start that the pod was bound for, so the nodes are too.
+  bool is_elsewhere(const slurm::Job& job, const kube::Pod& pod) {
+    const auto host = view_.hosts.find(pod.meta.uid);
+    if (host == view_.hosts.end() || job.nodes.empty() || job.restart_count != restarts_of(pod)) return false;
+    const auto [hosts, fresh] = hosts_.try_emplace(job.id);
+    if (fresh) {
+      if (const auto names = slurm::expand_hostlist(job.nodes)) hosts->second.insert(names->begin(), names->end());
+    }
+    return !hosts->second.empty() && !hosts->second.contains(host->second);
+  }
+
+  void with_job_elsewhere(const PodPtr& pod, JobId id) {
+    leave(pod, "SlurmJobElsewhere",
+          "Slurm job " + id.str() + " runs, but not on " + view_.hosts.at(pod->meta.uid) +
+              ", this pod's node, which Slurm may give to others; the pod is left running");
+  }
+
+  void with_stateless_job(const PodPtr& pod, JobId id) {
+    if (had_ended(pod, id)) return;
+    leave(pod, "SlurmJobUnknown",
+          "Slurm tells no state of job " + id.str() + ", which holds this pod's node; the pod is left running");
   }
 
   void without_label(const PodPtr& pod) {
@@ -146,23 +192,29 @@ class PodPlanner final {
 
   // slurmctld does not list the job any more. `passed`: it lists younger ones.
   void with_lost_job(const PodPtr& pod, JobId id, bool passed) {
+    if (had_ended(pod, id)) return;
     const WallTime before = pod->meta.created - kClocksDiffer;
     if (passed && !(view_.restarted && before <= *view_.restarted)) {
       plan_.deletes.push_back({pod, id, "Slurm job " + id.str() + " has ended and is no longer listed", {}, before});
       return;
     }
-    wake_at(now_ + kLook);
     std::string note = "Slurm does not know job " + id.str() + ", which holds this pod's node; the pod is left running";
     if (passed) note += ": slurmctld was started after the pod was made and may have lost a job that is not over";
-    tell(pod, false, note);
-    plan_.warnings.push_back({pod, "SlurmJobUnknown", std::move(note)});
+    leave(pod, "SlurmJobUnknown", std::move(note));
+  }
+
+  // Without what Slurm should know of it.
+  void leave(const PodPtr& pod, std::string reason, std::string note) {
+    wake_at(now_ + kLook);
+    tell(pod, false, reason, note);
+    plan_.warnings.push_back({pod, std::move(reason), std::move(note)});
   }
 
   // Nobody needs to read that a job is known before it was not.
-  void tell(const PodPtr& pod, bool known, std::string message) {
+  void tell(const PodPtr& pod, bool known, std::string reason, std::string message) {
     const std::optional<std::string> before = told_before(*pod);
     const bool same = before ? !known && *before == message : known;
-    if (!same) plan_.conditions.push_back({pod, known, std::move(message)});
+    if (!same) plan_.conditions.push_back({pod, known, std::move(reason), std::move(message)});
   }
 
   // What the pod says of a job that is not known: by what this process wrote, or one before it.
@@ -183,6 +235,9 @@ class PodPlanner final {
     if (needed && view.record.legacy) {
       PodSyncPlan::Adopt adopt{view.job->id, view.record};
       adopt.record.legacy = false;
+      const std::size_t room = room_for_pods(adopt.record);
+      adopt.record.pods.resize(std::min(room, adopt.record.pods.size()));
+      adopt.record.uids.resize(std::min(room, adopt.record.uids.size()));
       plan_.adopts.push_back(std::move(adopt));
     }
     if (needed) memory_.without_pods.erase(view.job->id);
@@ -198,7 +253,7 @@ class PodPlanner final {
   }
 
   bool waits_for_successors(const JobView& view) {
-    if (!requeued(*view.job) || !has_successors(view.record)) return false;
+    if (!requeued(*view.job) || launch_failed(*view.job) || !has_successors(view.record)) return false;
     // Started again it is in use, or was.
     if (runs(*view.job) && std::ranges::none_of(view_.pods, [&](const PodPtr& pod) {
           return counts_on(*pod, view) && requeued_since(*view.job, *pod);
@@ -259,7 +314,8 @@ class PodPlanner final {
   const PodSyncView& view_;
   PodSyncMemory& memory_;
   TimePoint now_;
-  std::map<JobId, std::optional<JobRecord>> others_;  // records of jobs that are not of this unit
+  std::map<JobId, std::optional<JobRecord>> others_;        // records of jobs that are not of this unit
+  std::map<JobId, std::unordered_set<std::string>> hosts_;  // of jobs that run; empty: not known
   PodSyncPlan plan_;
 };
 

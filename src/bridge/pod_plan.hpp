@@ -1,5 +1,7 @@
 // What keeps pods and jobs of one unit honest with each other, after the scheduler has bound. Pure.
-//  - A bound pod whose job surely no longer runs is deleted: its devices belong to somebody else.
+//  - A bound pod whose job surely no longer runs is deleted: its devices belong to somebody else. That is remembered
+//  until the pod is gone: while it cannot be deleted slurmctld forgets the job.
+//  - One whose job runs on other nodes is left running, and says so.
 //  - A job is cancelled when none of its pods is left or all are over; never while a pod that may still run holds its
 //  node. One that Slurm has requeued is kept a while for those who come after its pods.
 //  - The finalizer that keeps a pod's object until then is dropped.
@@ -36,12 +38,17 @@ struct PodSyncMemory {
   std::map<Uid, TimePoint> released;        // pods whose finalizer was removed; the watch has yet to say so
   std::map<Uid, TimePoint> unknown;         // pods that are over or gone and whose job is not known, since when
   std::map<Uid, TimePoint> unheard_of;      // bound pods whose job is above all that Slurm lists, since when
+  struct Ended {
+    JobId job;
+    std::string why, disruption;  // as in PodSyncPlan::Delete
+  };
+  std::map<Uid, Ended> ended;       // bound pods whose own job Slurm has ended or requeued
   std::map<Uid, std::string> told;  // pods whose condition SlurmJobKnown was made false: its message, empty: true again
   std::optional<TimePoint> undisrupted;  // the API server fails to write DisruptionTarget of one of them, since then
   std::optional<TimePoint> undropped;    // ... to remove a claim of theirs
   bool empty() const noexcept {
-    return without_pods.empty() && released.empty() && unknown.empty() && unheard_of.empty() && told.empty() &&
-           !undisrupted && !undropped;
+    return without_pods.empty() && released.empty() && unknown.empty() && unheard_of.empty() && ended.empty() &&
+           told.empty() && !undisrupted && !undropped;
   }
 };
 
@@ -58,6 +65,7 @@ struct PodSyncView {
   bool synced = false;                       // job table in
   std::optional<WallTime> restarted = {};    // slurmctld is known not to have been running, unchanged, since then
   std::vector<ClaimPtr> device_claims = {};  // ours, of these pods
+  std::map<Uid, std::string> hosts = {};     // names in Slurm of bound pods' nodes; absent: not known
 };
 
 struct PodSyncPlan {
@@ -93,7 +101,7 @@ struct PodSyncPlan {
   struct Tell {
     PodPtr pod;
     bool known = false;  // the condition's status
-    std::string message;
+    std::string reason, message;
   };
   std::vector<Tell> conditions;  // SlurmJobKnown of these pods, for PodSyncMemory::told once written
   std::optional<TimePoint> wake;

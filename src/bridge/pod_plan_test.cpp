@@ -150,6 +150,90 @@ TEST_F(PodPlanTest, OnlyARequeueAfterTheBindingCounts) {
   EXPECT_EQ(plan().deletes.size(), 1u);
 }
 
+// While its pod cannot be deleted slurmctld forgets the job; the nodes were given away all the same.
+TEST_F(PodPlanTest, ThatAJobHasEndedIsRememberedUntilItsPodIsGone) {
+  const auto forget = [this] {
+    view.labelled[JobId{7}] = {slurm::Knowledge::kGone, nullptr};
+    view.jobs.clear();
+    view.restarted = pod.meta.created;  // it proves nothing any more that younger ones are listed
+  };
+  set_job(slurm::JobState::kPreempted);
+  const PodSyncPlan seen = plan();
+  ASSERT_EQ(seen.deletes.size(), 1u);
+  forget();
+  PodSyncPlan made = plan();
+  ASSERT_EQ(made.deletes.size(), 1u);
+  EXPECT_EQ(made.deletes.front().why, seen.deletes.front().why);
+  EXPECT_EQ(made.deletes.front().disruption, "PreemptionByScheduler");
+  EXPECT_TRUE(made.conditions.empty() && made.warnings.empty());
+  set_job(slurm::JobState::kRunning, Uid("another"));
+  EXPECT_EQ(plan().deletes.size(), 1u) << "its id is another's";
+  set_job(slurm::JobState::kUnknown);
+  EXPECT_EQ(plan().deletes.size(), 1u);
+  set_job(slurm::JobState::kRunning);
+  EXPECT_TRUE(plan().deletes.empty()) << "an older state was put back";
+  forget();
+  EXPECT_TRUE(plan().deletes.empty());
+  set_job(slurm::JobState::kTimeout);
+  ASSERT_EQ(plan().deletes.size(), 1u);
+  pod.meta.uid = Uid("the next of that name");
+  forget();
+  EXPECT_TRUE(plan().deletes.empty());
+}
+
+// Restored to before its start and started anew elsewhere, or made smaller: the node may be another's.
+TEST_F(PodPlanTest, AJobThatRunsOnOtherNodesLeavesThePodAndSaysSo) {
+  view.hosts[Uid("u1")] = "s1";  // n1's name in Slurm
+  const auto run_on = [this](std::string nodes) {
+    set_job(slurm::JobState::kRunning);
+    auto job = std::make_shared<slurm::Job>(*view.jobs[0].job);
+    job->nodes = std::move(nodes);
+    view.jobs[0].job = view.labelled[JobId{7}].job = job;
+    return plan();
+  };
+  for (const char* nodes : {"s[1-3]", "", "s["}) {
+    const PodSyncPlan made = run_on(nodes);
+    EXPECT_TRUE(made.conditions.empty() && made.warnings.empty()) << nodes;
+  }
+  PodSyncPlan made = run_on("n1,s[2-3]");
+  EXPECT_TRUE(made.deletes.empty() && made.cancels.empty());
+  ASSERT_EQ(made.warnings.size(), 1u);
+  EXPECT_EQ(made.warnings.front().reason, "SlurmJobElsewhere");
+  ASSERT_EQ(made.conditions.size(), 1u);
+  EXPECT_FALSE(made.conditions.front().known);
+  EXPECT_NE(made.conditions.front().message.find("not on s1"), std::string::npos);
+  memory.told[pod.meta.uid] = made.conditions.front().message;
+  EXPECT_TRUE(run_on("s2").conditions.empty()) << "told once";
+  made = run_on("s1");
+  ASSERT_EQ(made.conditions.size(), 1u);
+  EXPECT_TRUE(made.conditions.front().known);
+  memory.told.clear();
+  view.hosts.clear();
+  EXPECT_TRUE(run_on("s2").conditions.empty()) << "where the pod is is not known";
+}
+
+// What a controllers process knows of the job may be of the start before the one that the pod was bound for.
+TEST_F(PodPlanTest, TheNodesOfAnEarlierStartSayNothing) {
+  view.hosts[Uid("u1")] = "s1";
+  set_job(slurm::JobState::kRunning);
+  auto job = std::make_shared<slurm::Job>(*view.jobs[0].job);
+  job->nodes = "s2";
+  view.jobs[0].job = view.labelled[JobId{7}].job = job;
+  pod.meta.annotations = {{interner(names::kSlurmRestarts), interner("1")}};
+  EXPECT_TRUE(plan().conditions.empty());
+}
+
+// A newer Slurm's word, or an answer without one.
+TEST_F(PodPlanTest, AStateThatIsNotKnownEndsNoPod) {
+  set_job(slurm::JobState::kUnknown);
+  const PodSyncPlan made = plan();
+  EXPECT_TRUE(made.deletes.empty());
+  ASSERT_EQ(made.warnings.size(), 1u);
+  EXPECT_EQ(made.warnings.front().reason, "SlurmJobUnknown");
+  ASSERT_EQ(made.conditions.size(), 1u);
+  EXPECT_FALSE(made.conditions.front().known);
+}
+
 // A Job with a podFailurePolicy can tell what is not the pod's fault.
 TEST_F(PodPlanTest, OnlyWhatIsNotThePodsFaultIsADisruption) {
   const auto said = [this](slurm::JobState state) {
@@ -158,6 +242,7 @@ TEST_F(PodPlanTest, OnlyWhatIsNotThePodsFaultIsADisruption) {
   };
   EXPECT_EQ(said(slurm::JobState::kPreempted), "PreemptionByScheduler");
   EXPECT_EQ(said(slurm::JobState::kNodeFail), "SlurmNodeFail");
+  EXPECT_EQ(said(slurm::JobState::kSuspended), "PreemptionByScheduler") << "PreemptMode=SUSPEND";
   EXPECT_EQ(said(slurm::JobState::kTimeout), "");
   EXPECT_EQ(said(slurm::JobState::kCancelled), "");
 }
@@ -293,6 +378,42 @@ TEST_F(PodPlanTest, AJobOfAGangIsLeftToTheSchedulerWhileMembersWait) {
   set_job(slurm::JobState::kPending);
   memory = {};
   EXPECT_EQ(both().cancels.size(), 1u) << "it holds nothing";
+}
+
+TEST_F(PodPlanTest, AClaimThatAnotherPodUsesIsLeftToKubernetes) {
+  set_job(slurm::JobState::kRunning);
+  pod.phase = kube::PodPhase::kSucceeded;
+  ResourceClaim claim;
+  claim.meta.finalizers = {interner(kClaimProtection)};
+  claim.pod = pod.meta.uid;
+  const auto drops = [&] {
+    view.device_claims = {std::make_shared<ResourceClaim>(claim)};
+    return plan().device_drops.size();
+  };
+  EXPECT_EQ(drops(), 1u);
+  claim.reserved_for = {pod.meta.uid};
+  EXPECT_EQ(drops(), 1u);
+  claim.reserved_for.push_back(Uid("another"));
+  EXPECT_EQ(drops(), 0u);
+  EXPECT_EQ(plan().cancels.size(), 1u);
+}
+
+// The record of slurm-bridge names no UIDs: ours of the same pods may be longer than a record is read.
+TEST_F(PodPlanTest, AnAdoptedJobsRecordNamesAsManyPodsAsItCan) {
+  set_job(slurm::JobState::kRunning);
+  JobRecord& record = view.jobs[0].record;
+  record.legacy = true;
+  const std::string name(200, 'x');
+  for (std::size_t i = 0; i < 4000; ++i) {
+    record.pods.push_back({"ns", name + std::to_string(i)});
+    record.uids.emplace_back("12345678-1234-1234-1234-1234567" + std::to_string(10000 + i));
+  }
+  const PodSyncPlan made = plan();
+  ASSERT_EQ(made.adopts.size(), 1u);
+  const auto read = parse_record(print_record(made.adopts.front().record));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->unit, view.uid);
+  EXPECT_GT(read->pods.size(), 3500u);
 }
 
 TEST_F(PodPlanTest, ATerminatingPodKeepsItsAllocationUntilItIsOver) {

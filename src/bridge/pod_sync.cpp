@@ -1,6 +1,7 @@
 #include "bridge/pod_sync.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <numeric>
 
 #include "base/log.hpp"
@@ -9,6 +10,7 @@
 #include "bridge/bridge_metrics.hpp"
 #include "bridge/claim_writer.hpp"
 #include "bridge/names.hpp"
+#include "bridge/node_facts.hpp"
 #include "bridge/pace.hpp"
 #include "bridge/pod_patch.hpp"
 #include "bridge/pod_plan.hpp"
@@ -32,7 +34,7 @@ json::Object release_patch() {
 json::Object known_patch(const PodSyncPlan::Tell& one, WallTime now) {
   json::Object condition{{"type", names::kSlurmJobKnown},
                          {"status", one.known ? "True" : "False"},
-                         {"reason", one.known ? "SlurmJobKnown" : "SlurmJobUnknown"},
+                         {"reason", one.reason},
                          {"message", one.message},
                          {"lastTransitionTime", print_rfc3339(now)}};
   return {{"status", json::Object{{"conditions", json::Array{std::move(condition)}}}}};
@@ -111,6 +113,13 @@ struct PodSync::Impl {
     for (const Uid& unit : index.all()) controller.add(unit.str());
   }
 
+  // Its node's name in Slurm; empty: not known.
+  std::string host_of(const kube::Pod& pod) const {
+    if (parts.nodes == nullptr) return {};
+    const auto node = parts.nodes->get({"", pod.node_name.str()});
+    return node ? slurm_name_of(*node) : std::string();
+  }
+
   PodSyncView view_of(const Uid& unit) const {
     PodSyncView view{unit, index.pods(unit),       index.jobs(unit, parts.mirror),
                      {},   parts.mirror.highest(), parts.mirror.synced()};
@@ -118,6 +127,10 @@ struct PodSync::Impl {
     for (const PodPtr& pod : view.pods) {
       if (parts.devices != nullptr) {
         if (ClaimPtr claim = parts.devices->claim_of(*pod)) view.device_claims.push_back(std::move(claim));
+      }
+      if (pod->bound()) {
+        std::string host = host_of(*pod);
+        if (!host.empty()) view.hosts.emplace(pod->meta.uid, std::move(host));
       }
       if (const JobId id = label_of(*pod)) view.labelled[id] = {parts.mirror.knowledge(id), parts.mirror.job(id)};
     }
@@ -136,12 +149,25 @@ struct PodSync::Impl {
                           warning.note);
     }
     for (const JobId job : plan.asks) parts.mirror.want(job);
-    bool unwritten = false;
-    for (const PodSyncPlan::Tell& one : plan.conditions) {
-      const bool told = co_await tell(one.pod, known_patch(one, loop.wall()), stop);
-      unwritten = unwritten || !told;
-      if (told) memory[unit].told.insert_or_assign(one.pod->meta.uid, one.known ? std::string() : one.message);
+    bool done = true, unwritten = false;
+    std::exception_ptr failed;
+    try {
+      done = co_await act(plan, unit, unwritten, stop);
+    } catch (...) {
+      failed = std::current_exception();
     }
+    // Last, since whoever makes these wait, as a webhook of somebody else's on pods/status may, holds up no node.
+    co_await each_at_once(loop, plan.conditions, [this, &unit, &unwritten, &stop](const PodSyncPlan::Tell& one) {
+      return tell_known(one, unit, unwritten, stop);
+    });
+    if (failed) std::rethrow_exception(failed);
+    if (unwritten) result.requeue_after = std::min(result.requeue_after.value_or(kWriteAgain), kWriteAgain);
+    if (!done) result.requeue_after = 2s;
+    co_return result;
+  }
+
+  // False: a job could not be given back yet, so its pods were not released.
+  Task<bool> act(const PodSyncPlan& plan, Uid unit, bool& unwritten, std::stop_token stop) {
     co_await remove_pods(plan.deletes, unit, stop);
     for (const PodSyncPlan::Adopt& one : plan.adopts) co_await adopt_job(one, stop);
     for (const auto& [job, pods] : plan.pins) co_await pin_job(job, pods, unit, stop);
@@ -149,21 +175,15 @@ struct PodSync::Impl {
       const bool dropped = co_await drop_claim(claim, unit, stop);
       unwritten = unwritten || !dropped;
     }
-    if (unwritten) result.requeue_after = std::min(result.requeue_after.value_or(kWriteAgain), kWriteAgain);
     // A member that was made and bound since would lose its node.
-    bool held = !plan.cancels.empty() && !parts.pods.following();
+    if (!plan.cancels.empty() && !parts.pods.following()) co_return false;
     for (const PodSyncPlan::Cancel& one : plan.cancels) {
-      if (held) break;
       const bool cancelled = co_await cancel_job(one, unit, stop);
-      held = held || !cancelled;
-    }
-    if (held) {
-      result.requeue_after = 2s;
-      co_return result;
+      if (!cancelled) co_return false;
     }
     co_await each_at_once(loop, plan.releases,
                           [this, &unit, &stop](const PodPtr& pod) { return release(pod, unit, stop); });
-    co_return result;
+    co_return true;
   }
 
   // Of what fails and is not refused. Those of a unit wait together.
@@ -182,6 +202,12 @@ struct PodSync::Impl {
     }
     log::limited(log::Level::kWarning, 10s, "pod's condition not written", {{"pod", pod->meta.key}, {"why", why}});
     co_return false;
+  }
+
+  Task<> tell_known(const PodSyncPlan::Tell& one, Uid unit, bool& unwritten, std::stop_token stop) {
+    const bool told = co_await tell(one.pod, known_patch(one, loop.wall()), stop);
+    unwritten = unwritten || !told;
+    if (told) memory[unit].told.insert_or_assign(one.pod->meta.uid, one.known ? std::string() : one.message);
   }
 
   // Without this word its Job takes the pod for failed. An API server that fails may take it in a moment; one that
@@ -249,11 +275,20 @@ struct PodSync::Impl {
           jobs.emplace(id, std::move(job));
         }
         const std::optional<slurm::Job>& job = jobs.at(id);
-        if (job && runs(*job) && !requeued_since(*job, *all[i].pod)) continue;
+        if (job && stays(all[i], *job)) continue;
         batch.push_back(remove_pod(all[i], unit, stop));
       }
       co_await when_all(loop, std::move(batch));
     }
+  }
+
+  // By what slurmctld says now of the job that has the id.
+  bool stays(const PodSyncPlan::Delete& one, const slurm::Job& job) const {
+    if (job.states.base == slurm::JobState::kUnknown) return true;
+    // Another's: ids are given anew, so that a job which is listed no more may be lost; one that was seen to end is
+    // not.
+    if (!index.is_job_of(job, *one.pod)) return one.running_since.has_value();
+    return runs(job) && !requeued_since(job, *one.pod);
   }
 
   Task<> remove_pod(PodSyncPlan::Delete one, Uid unit, std::stop_token stop) {
@@ -337,11 +372,14 @@ struct PodSync::Impl {
     std::string why;
     try {
       ClaimWriter writer(parts.kube, self.bridge);
-      co_await writer.drop(claim->meta.key, claim->meta.uid, stop);
+      co_await writer.drop(claim, stop);
       co_return true;
     } catch (const kube::Refused& error) {
       why = error.what();
     } catch (const kube::NotDone& error) {
+      if (may_pass(memory[unit].undropped)) throw;
+      why = error.what();
+    } catch (const kube::Conflict& error) {  // the watch is behind
       if (may_pass(memory[unit].undropped)) throw;
       why = error.what();
     }

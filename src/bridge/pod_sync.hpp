@@ -26,7 +26,8 @@ class PodSync final {
     slurm::ClusterMirror& mirror;     // not started yet
     kube::EventRecorder& events;
     runtime::Metrics* metrics = nullptr;
-    DeviceLedger* devices = nullptr;  // nullptr: claims are not looked after
+    DeviceLedger* devices = nullptr;              // nullptr: claims are not looked after
+    kube::Informer<kube::Node>* nodes = nullptr;  // nullptr: where its job runs is not compared with a pod's node
   };
   PodSync(Parts parts, Identity self, std::size_t workers);
   ~PodSync();

@@ -153,6 +153,63 @@ TEST(ReusedId, AStateAloneConfirmsNothingAfterAnOutage) {
   EXPECT_EQ(w.slurm.model().job(JobId{1})->view.states.base, slurm::JobState::kRunning);
 }
 
+// The condition SlurmJobKnown.
+std::string known(World& w, const std::string& pod) {
+  const json::Value seen = *w.api.get(r::kPods, {"slurm-bridge", pod});
+  for (const json::Value& one : *json::array_at(seen, {"status", "conditions"})) {
+    if (json::string_at(one, {"type"}) == names::kSlurmJobKnown) return std::string(json::string_at(one, {"status"}));
+  }
+  return "not said";
+}
+
+// slurmctld was killed within seconds of the start, has saved the job as one that waits, and starts it elsewhere.
+TEST(ReusedId, APodWhoseJobRunsElsewhereIsLeftAndSaysSo) {
+  Running w(40, 2);
+  add_pod(w, "p");
+  w.loop.advance(4s);
+  const std::string node = node_of(w, "p");
+  ASSERT_FALSE(node.empty());
+  EXPECT_EQ(known(w, "p"), "not said");
+  w.slurm.stop_controller();
+  w.loop.advance(20ms);
+  slurm::JobDescription theirs = of_whole_node();
+  theirs.required_nodes = {node};
+  theirs.priority = 1u << 30;
+  ASSERT_EQ(w.slurm.submit(std::move(theirs)), JobId{2});
+  w.slurm.model().forget_start(w.slurm.now(), JobId{1});
+  w.slurm.start_controller();
+  ASSERT_TRUE(w.loop.run_until([&] { return known(w, "p") == "False"; }, 2min));
+  EXPECT_NE(w.slurm.model().job(JobId{1})->view.nodes, node);
+  w.loop.advance(2min);
+  EXPECT_EQ(node_of(w, "p"), node);
+  EXPECT_EQ(w.slurm.model().job(JobId{1})->view.states.base, slurm::JobState::kRunning);
+}
+
+// The API server cannot delete it for longer than Slurm remembers ended jobs, and slurmctld was restarted since.
+TEST(ReusedId, AJobThatWasSeenToEndEndsItsPodThoughItIsForgotten) {
+  Running w(41, 2);
+  for (const char* name : {"p", "q"}) add_pod(w, name);
+  w.loop.advance(10s);
+  ASSERT_FALSE(node_of(w, "p").empty());
+  w.slurm.model().restarted(w.slurm.now());
+  bool fails = true;
+  w.api.set_faults([&fails](const testing::ApiCall& call) -> testing::ApiFault {
+    if (!fails || !call.is("delete", "pods")) return {};
+    return {.kind = testing::ApiFault::Kind::kStatus, .code = 500};
+  });
+  const auto ours = parse_record(w.slurm.model().job(JobId{1})->view.admin_comment);
+  ASSERT_TRUE(ours);
+  const std::string ended = ours->pods.at(0).name, other = ended == "p" ? "q" : "p";
+  ASSERT_TRUE(w.slurm.model().cancel(w.slurm.now(), JobId{1}));
+  w.loop.advance(20min);
+  ASSERT_EQ(w.slurm.model().job(JobId{1}), nullptr);
+  ASSERT_NE(node_of(w, ended), "it is gone");
+  fails = false;
+  w.loop.advance(1min);
+  EXPECT_EQ(node_of(w, ended), "it is gone");
+  EXPECT_NE(node_of(w, other), "it is gone");
+}
+
 // Without the condition its Job would count it as failed: an API server that fails once is asked again.
 TEST(ReusedId, APreemptedPodSaysSoThoughTheApiServerFailsOnce) {
   Running w(37, 1);
@@ -203,15 +260,7 @@ TEST(ReusedId, AJobThatIsKnownAgainIsToldThoughTheApiServerFailsOnce) {
     const std::string comment = w.slurm.model().job(JobId{1})->view.admin_comment;
     restart_without_state(w);
     ASSERT_EQ(w.slurm.submit(of_whole_node()), JobId{1});
-    const auto known = [&w] {
-      const json::Value pod = *w.api.get(r::kPods, {"slurm-bridge", "p"});
-      for (const json::Value& one : *json::array_at(pod, {"status", "conditions"})) {
-        if (json::string_at(one, {"type"}) == names::kSlurmJobKnown)
-          return std::string(json::string_at(one, {"status"}));
-      }
-      return std::string("not said");
-    };
-    ASSERT_TRUE(w.loop.run_until([&] { return known() == "False"; }, 5min));
+    ASSERT_TRUE(w.loop.run_until([&] { return known(w, "p") == "False"; }, 5min));
     std::optional<TimePoint> failed;
     w.api.set_faults([&](const testing::ApiCall& call) -> testing::ApiFault {
       if (!call.is("patch", "pods/status")) return {};
@@ -224,7 +273,7 @@ TEST(ReusedId, AJobThatIsKnownAgainIsToldThoughTheApiServerFailsOnce) {
     ASSERT_TRUE(w.slurm.model().update_job(w.slurm.now(), JobId{1}, change));
     w.loop.advance(30s);
     ASSERT_TRUE(failed);
-    EXPECT_TRUE(w.loop.run_until([&] { return known() == "True"; }, 30s)) << code;
+    EXPECT_TRUE(w.loop.run_until([&] { return known(w, "p") == "True"; }, 30s)) << code;
     EXPECT_EQ(node_of(w, "p"), "n1");
   }
 }

@@ -112,7 +112,7 @@ std::optional<JobView> UnitIndex::inheritance(const kube::Pod& pod, const FindJo
   if (jobs == requeued_.end()) return std::nullopt;
   for (const JobId id : jobs->second) {
     auto [job, confirmed_at] = find(id);
-    if (!job || job->states.ended() || !requeued(*job) || taken.contains(id)) continue;
+    if (!job || job->states.ended() || !requeued(*job) || launch_failed(*job) || taken.contains(id)) continue;
     const JobRecord& record = records_.at(id);
     // Who owns a pod is what its maker says.
     if (record.pods.empty() || record.pods.front().ns != pod.meta.key.ns) continue;

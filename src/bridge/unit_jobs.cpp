@@ -117,7 +117,10 @@ class Assigner final {
   void inherit() {
     for (State& state : states_) {
       if (out_.uncovered.empty()) return;
-      if (requeued(*state.held.view->job) && state.held.members() == 0) std::swap(state.held.pods, out_.uncovered);
+      const slurm::Job& job = *state.held.view->job;
+      if (requeued(job) && !launch_failed(job) && state.held.members() == 0) {
+        std::swap(state.held.pods, out_.uncovered);
+      }
     }
   }
 
@@ -233,6 +236,12 @@ bool is_fresh(const slurm::Job& job, WallTime now) {
 
 bool requeued(const slurm::Job& job) {
   return job.restart_count > 0 || is_requeuing(job.states);
+}
+
+bool launch_failed(const slurm::Job& job) {
+  // Slurm's own programs write it with underscores.
+  const std::string_view said = job.state_description;
+  return job.hold && (said.contains("launch failed requeued held") || said.contains("launch_failed_requeued_held"));
 }
 
 bool requeued_since(const slurm::Job& job, std::uint32_t restarts) {

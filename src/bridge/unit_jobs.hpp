@@ -39,6 +39,8 @@ bool runs(const slurm::Job& job);       // RUNNING and not on its way out
 bool is_fresh(const slurm::Job& job, WallTime now);
 // Slurm has put the job back into its queue at least once, after preemption or by an administrator.
 bool requeued(const slurm::Job& job);
+// ... because it could not be launched, and holds it until somebody releases it (24.11): it is nobody's to inherit.
+bool launch_failed(const slurm::Job& job);
 // ... after this pod was bound: its node is not its own any more. A job that is pending without that comes from the old
 // state of a slurmctld that was killed.
 bool requeued_since(const slurm::Job& job, std::uint32_t restarts);

@@ -225,6 +225,7 @@ std::expected<void, SlurmNo> SlurmModel::add_node(WallTime now, std::string_view
     }
     refresh(made);
   }
+  last_partition_update_ = std::max(last_partition_update_, epoch_seconds(now));
   touch_nodes(now);
   want_schedule(now);
   return {};

@@ -90,6 +90,11 @@ class SlurmModel final {
   // (what Slurm calls BeginTime). External jobs of 26.05 are never requeued, the batch jobs that stand in for them
   // in 24.11 are.
   void requeue(WallTime now, JobId id, Duration delay);
+  // A killed slurmctld came back with a state in which this running job had not started yet: it waits, nothing is
+  // counted.
+  void forget_start(WallTime now, JobId id);
+  // 24.11: a batch job that is started again, which slurmd refuses ("launch failed requeued held").
+  void fail_launch(WallTime now, JobId id);
   // Says of a pending job that it is expected to start then, whatever comes of it.
   void expect_start(WallTime now, JobId id, Duration in);
   // Ends a running job so.
@@ -130,6 +135,7 @@ class SlurmModel final {
   void start(WallTime now, JobRecord& job, const std::vector<NodeRecord*>& on, std::vector<std::uint32_t> tasks = {});
   void finish(WallTime now, JobRecord& job, slurm::JobState state, std::string reason);
   void release(JobRecord& job);
+  void wait_again(WallTime now, JobRecord& job);
   void refresh(NodeRecord& node);
   const std::optional<std::set<std::string>>* members(const std::string& partition) const;
 

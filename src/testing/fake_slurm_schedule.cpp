@@ -237,19 +237,46 @@ void SlurmModel::requeue(WallTime now, JobId id, Duration delay) {
   const auto it = jobs_.find(id.value);
   if (it == jobs_.end() || it->second.view.states.base != JobState::kRunning) return;
   JobRecord& job = it->second;
-  std::erase_if(ends_, [id](const auto& end) { return end.second == id.value; });
-  release(job);
-  job.shares.clear();
   job.begin = now + delay;
   begins_.insert(job.begin);
+  job.view.state_reason = "BeginTime";
+  job.view.start_time = epoch_seconds(job.begin);
+  ++job.view.restart_count;
+  wait_again(now, job);
+}
+
+void SlurmModel::forget_start(WallTime now, JobId id) {
+  catch_up(now);
+  const auto it = jobs_.find(id.value);
+  if (it == jobs_.end() || it->second.view.states.base != JobState::kRunning) return;
+  it->second.view.state_reason = "None";
+  it->second.view.start_time = 0;
+  wait_again(now, it->second);
+}
+
+void SlurmModel::fail_launch(WallTime now, JobId id) {
+  catch_up(now);
+  const auto it = jobs_.find(id.value);
+  if (it == jobs_.end() || it->second.view.states.base != JobState::kRunning) return;
+  slurm::Job& view = it->second.view;
+  view.state_reason = "JobHeldUser";
+  view.state_description = "launch failed requeued held";
+  view.hold = true;
+  view.priority = 0;
+  view.start_time = 0;
+  ++view.restart_count;
+  wait_again(now, it->second);
+}
+
+void SlurmModel::wait_again(WallTime now, JobRecord& job) {
   slurm::Job& view = job.view;
+  std::erase_if(ends_, [&view](const auto& end) { return end.second == view.id.value; });
+  release(job);
+  job.shares.clear();
   view.states = {.base = JobState::kPending};
-  view.state_reason = "BeginTime";
   view.nodes.clear();
   view.gres_detail.clear();
-  view.start_time = epoch_seconds(job.begin);
   view.end_time = 0;
-  ++view.restart_count;
   touch_jobs(now);
   touch_nodes(now);
   want_schedule(now);
