@@ -183,6 +183,13 @@ TEST(ReusedId, APodWhoseJobRunsElsewhereIsLeftAndSaysSo) {
   w.loop.advance(2min);
   EXPECT_EQ(node_of(w, "p"), node);
   EXPECT_EQ(w.slurm.model().job(JobId{1})->view.states.base, slurm::JobState::kRunning);
+  // Slurm gives its node to the next, who is not bound beside it.
+  ASSERT_TRUE(w.slurm.model().cancel(w.slurm.now(), JobId{2}));
+  add_pod(w, "q");
+  w.loop.advance(1min);
+  ASSERT_NE(w.slurm.model().job(JobId{3}), nullptr);
+  EXPECT_EQ(w.slurm.model().job(JobId{3})->view.nodes, node);
+  EXPECT_EQ(node_of(w, "q"), "");
 }
 
 // The API server cannot delete it for longer than Slurm remembers ended jobs, and slurmctld was restarted since.
