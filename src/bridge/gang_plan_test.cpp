@@ -55,7 +55,7 @@ TEST_F(GangTest, BoundMembersKeepTheirNodes) {
   mark(*add_pod("c"), 7);
   add_job(7, slurm::JobState::kRunning, {"a", "b", "c"}, "n[4-6]");
   EXPECT_THAT(bound(plan()), ElementsAre("a@n5", "c@n6"));
-  memory.binding.insert_or_assign(Uid("uid-a"), NodeName("n5"));
+  memory.binding.insert_or_assign(Uid("uid-a"), UnitMemory::Binding{NodeName("n5"), now});
   EXPECT_THAT(bound(plan()), ElementsAre("c@n6"));
 }
 

@@ -204,7 +204,7 @@ Task<> Scheduler::Impl::look_for_binding(PodPtr pod, Uid unit, bool& holds, std:
   const bool over = phase == "Succeeded" || phase == "Failed";
   if (json::string_at(now, {"metadata", "uid"}) != pod->meta.uid.str() || node.empty() || over) co_return;
   holds = true;
-  memory[unit].binding.insert_or_assign(pod->meta.uid, NodeName(node));
+  memory[unit].binding.insert_or_assign(pod->meta.uid, UnitMemory::Binding{NodeName(node), loop.now()});
   log::warning("job kept: its pod is bound, which the watch has not told yet",
                {{"pod", pod->meta.key}, {"node", node}});
 }
@@ -337,7 +337,7 @@ Task<> Scheduler::Impl::bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token 
   const Uid uid = bind.pod->meta.uid;
   const std::string node = bind.node->meta.key.name;
   table.usage().assume(bind.pod, node, bind.job, bind.restarts);
-  memory[unit].binding.insert_or_assign(uid, NodeName(node));
+  memory[unit].binding.insert_or_assign(uid, UnitMemory::Binding{NodeName(node), loop.now()});
   bool failed = false;
   bool denied = false;
   try {

@@ -109,7 +109,7 @@ class Assigner final {
       state->held.pods.push_back(pod);
     } else {
       ++state->held.bound;
-      state->taken.push_back(binding->second.str());
+      state->taken.push_back(binding->second.node.str());
     }
   }
 

@@ -15,6 +15,11 @@ UnitPlan UnitPlanner::run() {
     if (pod->bound() || pod->terminal()) memory_.binding.erase(pod->meta.uid);
     if (label_of(*pod)) memory_.marked.erase(pod->meta.uid);
   }
+  std::erase_if(memory_.binding, [this](const auto& one) {
+    const TimePoint seen_by = one.second.since + kBindingSeenWithin;
+    if (now_ < seen_by) wake_at(seen_by);
+    return now_ >= seen_by && unit_.pods_followed;
+  });
   std::erase_if(memory_.denied, [&waiting](const auto& one) {
     return std::ranges::none_of(waiting, [&one](const PodPtr& pod) { return pod->meta.uid == one.first; });
   });

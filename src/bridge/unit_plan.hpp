@@ -51,6 +51,9 @@ inline constexpr Duration kUnlistedSettles = std::chrono::seconds(60);
 // How long Slurm is asked not to use a host again that Kubernetes has refused, while there are others; and how long a
 // gang that runs leaves such a host of its own alone.
 inline constexpr Duration kRefusedFor = std::chrono::minutes(10);
+// How long a binding that was done may stay unseen, while changes of pods are heard, before it counts as none: an etcd
+// that was restored from a backup has forgotten it.
+inline constexpr Duration kBindingSeenWithin = std::chrono::minutes(10);
 // How seldom a request that keeps changing is updated at most, and after how long without one the next goes at once.
 inline constexpr Duration kUpdateAtMost = std::chrono::minutes(1);
 inline constexpr Duration kUpdateQuiet = std::chrono::minutes(5);
@@ -170,9 +173,13 @@ struct UnitMemory {
   std::map<std::string, TimePoint> refused;                      // hosts jobs were given back for, and until when
   // Hosts of running jobs that Kubernetes kept refusing, and until when they are not asked about again.
   std::map<std::pair<JobId, std::string>, TimePoint> given_up;
-  std::map<Uid, JobId> marked;      // label and finalizer written, maybe not seen back yet
-  std::map<Uid, NodeName> binding;  // bind under way or done, not seen back yet
-  std::map<Uid, Denial> denied;     // of waiting pods
+  std::map<Uid, JobId> marked;  // label and finalizer written, maybe not seen back yet
+  struct Binding {
+    NodeName node;
+    TimePoint since{};
+  };
+  std::map<Uid, Binding> binding;  // under way or done, not seen back yet
+  std::map<Uid, Denial> denied;    // of waiting pods
   // slurmctld was asked about this job alone, and its answer is good until then: one that takes longer than
   // kConfirmWithin would else be old whenever it comes, and nothing would ever be bound.
   std::map<JobId, TimePoint> confirmed;

@@ -91,6 +91,17 @@ TEST_F(UnitPlanTest, SubmitsWithARecordThatNamesThePod) {
   EXPECT_FALSE(p.submit->excluded_nodes) << "all nodes fit: later ones may be used too";
 }
 
+// It may have run and ended unseen; but an etcd that was restored knows of no binding.
+TEST_F(UnitPlanTest, APodWhoseBindingIsNotSeenGetsNoOtherJobForAWhile) {
+  memory.binding[pod.meta.uid] = {NodeName("n1"), now};
+  EXPECT_FALSE(plan().submit);
+  now += kBindingSeenWithin;
+  view.pods_followed = false;
+  EXPECT_FALSE(plan().submit);
+  view.pods_followed = true;
+  EXPECT_TRUE(plan().submit);
+}
+
 // Slurm cannot know that Kubernetes has GPUs where it counts none.
 TEST_F(UnitPlanTest, ARefusalSaysThatSlurmCountsNoGpusOfADevicePlugin) {
   for (const char* name : {"n1", "n2"}) {
