@@ -148,6 +148,13 @@ void UnitPlanner::pending(HeldJob& held) {
     return wait(held.pods, "InsufficientPods", group_name() + " has " + too_few(held.pods.size() + others));
   }
   Waiting waiting = describe_pending(*view.job);
+  if (const TimePoint told = slurm_.full_as_of + kAwayIsTold; !slurm_.reachable && now_ < told) {
+    wake_at(told);
+  } else if (!slurm_.reachable) {
+    waiting = {"SlurmUnreachable",
+               "Slurm does not answer; its job " + view.job->id.str() + " was PENDING when it last did",
+               ": " + slurm_.why};
+  }
   for (const PodPtr& pod : held.pods) {
     const UnitMemory::Denial* denial = denial_of(pod, view.job->id);
     if (denial == nullptr || denial->of_claim()) continue;

@@ -51,6 +51,8 @@ inline constexpr Duration kUnlistedSettles = std::chrono::seconds(60);
 // How long Slurm is asked not to use a host again that Kubernetes has refused, while there are others; and how long a
 // gang that runs leaves such a host of its own alone.
 inline constexpr Duration kRefusedFor = std::chrono::minutes(10);
+// How old what Slurm last said of a waiting job may be before its pods say that Slurm is away: thousands of them do.
+inline constexpr Duration kAwayIsTold = std::chrono::minutes(5);
 // How long a binding that was done may stay unseen, while changes of pods are heard, before it counts as none: an etcd
 // that was restored from a backup has forgotten it.
 inline constexpr Duration kBindingSeenWithin = std::chrono::minutes(10);

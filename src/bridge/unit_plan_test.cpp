@@ -91,6 +91,24 @@ TEST_F(UnitPlanTest, SubmitsWithARecordThatNamesThePod) {
   EXPECT_FALSE(p.submit->excluded_nodes) << "all nodes fit: later ones may be used too";
 }
 
+// What it last said of the job is wrong by now, and nobody should look for the cause in the queue.
+TEST_F(UnitPlanTest, APodWhoseJobWaitsSaysThatSlurmIsAway) {
+  add_job(7, slurm::JobState::kPending);
+  mark(7);
+  slurm.reachable = false;
+  slurm.why = "connecting: Connection refused";
+  const UnitPlan first = plan();
+  ASSERT_EQ(first.waiting.size(), 1u);
+  EXPECT_EQ(first.waiting[0].reason, "Unschedulable");
+  ASSERT_TRUE(first.wake);
+  EXPECT_LE(*first.wake, now + kAwayIsTold);
+  now += kAwayIsTold;
+  EXPECT_EQ(plan().waiting.at(0).reason, "SlurmUnreachable");
+  EXPECT_EQ(plan().waiting.at(0).message, "Slurm does not answer; its job 7 was PENDING when it last did");
+  slurm.reachable = true;
+  EXPECT_EQ(plan().waiting.at(0).reason, "Unschedulable");
+}
+
 // It may have run and ended unseen; but an etcd that was restored knows of no binding.
 TEST_F(UnitPlanTest, APodWhoseBindingIsNotSeenGetsNoOtherJobForAWhile) {
   memory.binding[pod.meta.uid] = {NodeName("n1"), now};
