@@ -8,6 +8,7 @@
 
 #include "bridge/names.hpp"
 #include "bridge/node_condition.hpp"
+#include "bridge/node_facts.hpp"
 #include "json/text.hpp"
 #include "kube/condition.hpp"
 
@@ -89,6 +90,12 @@ std::string way_back(const Stand& s) {
     return fmt::format("Slurm has given it up: `scontrol show node {}` tells what it knows, then slurmd's log.",
                        s.slurm_name);
   }
+  if (s.message.starts_with(names::kReasonMark) && is_schedulable_reason(s.message)) {
+    return fmt::format(
+        "Slurm itself drained it, and the text of the bridge's last word hides why: slurmctld's log has it. Then "
+        "`scontrol update nodename={} state=resume`.",
+        s.slurm_name);
+  }
   if (!s.message.starts_with(names::kReasonMark)) {
     return fmt::format(
         "Whoever drained it resumes it: `scontrol update nodename={} state=resume`. The bridge never does.",
@@ -127,6 +134,10 @@ void judge(const Stand& s, Explanation& out) {
     out.verdict += ": no pod is bound to it, and the bridge drains it in Slurm.";
     out.next = s.cordoned ? fmt::format("`kubectl uncordon {}` gives it back to Slurm.", s.name)
                           : "It comes back when it is ready again: see to its kubelet.";
+  } else if (s.status.empty() && s.last && s.last->reason != "SlurmRegistering") {
+    // One in service that was never out of it has no condition either, but the word of its registration.
+    out.verdict = "Slurm does not have the node: " + s.last->note + ".";
+    out.next = kRemedies.at(s.last->reason);
   } else {
     out.verdict = "Slurm may start jobs on the node.";
     out.next = "Nothing to do.";

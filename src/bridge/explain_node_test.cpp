@@ -71,6 +71,21 @@ TEST_F(ExplainNode, OneInService) {
   EXPECT_EQ(e.events.size(), 1u);
 }
 
+// slurmctld has lost its external nodes; the taint stays.
+TEST_F(ExplainNode, OneThatSlurmHasLostAndRefuses) {
+  node({});
+  said("01", "SlurmRegistering", "registering in Slurm as external node n1");
+  said("02", "SlurmRefused", "Slurm says: no partition p");
+  EXPECT_EQ(verdict(), "Slurm does not have the node: Slurm says: no partition p.");
+}
+
+// A failed epilog behind the text of our undrain.
+TEST_F(ExplainNode, OneThatSlurmItselfDrainedIsNotTheBridgesToResume) {
+  node({.reason = "Drained",
+        .message = "slurm-bridge: corresponding Kubernetes node (n1) is schedulable (cluster c) (slurm)"});
+  EXPECT_THAT(next(), HasSubstr("Slurm itself drained it"));
+}
+
 TEST_F(ExplainNode, WhoDrainedItSaysWhoResumesIt) {
   node({.reason = "Drained", .message = "disk broken (root)"});
   EXPECT_EQ(verdict(), "Slurm starts nothing on the node: disk broken (root) (Drained).");

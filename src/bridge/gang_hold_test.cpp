@@ -55,6 +55,26 @@ TEST_F(GangTest, AHostThatIsRefusedForAnotherCauseIsNotGivenBackAtOnce) {
   EXPECT_EQ(plan().cancels.size(), 1u);
 }
 
+// Pods that end here and there begin no patience anew for a host that is refused all the time.
+TEST_F(GangTest, AHostThatIsRefusedAllTheTimeIsGivenBackWhateverEndsElsewhere) {
+  for (const char* name : {"a", "b"}) mark(*add_pod(name), 7);
+  add_job(7, slurm::JobState::kRunning, {"a", "b"}, "n1,elsewhere");
+  auto ending = std::make_shared<kube::Pod>();
+  ending->meta.key = {"ns", "ending"};
+  ending->meta.uid = Uid("ending");
+  ending->meta.labels = {{interner(names::kSlurmJobId), interner("5")}};
+  ending->node_name = interner("n1");
+  nodes.on_neighbour([](const std::string&, Neighbour& one) { one.hold = Neighbour::Hold::kOver; });
+  std::size_t cancels = 0;
+  for (Duration passed{}; passed <= kMisfitPatience; passed += 10s, now += 10s) {
+    view.jobs[0].confirmed_at = now;
+    const bool there = passed / 10s % 2 == 0;
+    there ? nodes.on_pod(nullptr, ending) : nodes.on_pod(ending, nullptr);
+    cancels += plan().cancels.size();
+  }
+  EXPECT_EQ(cancels, 1u);
+}
+
 struct GangVolumesTest : GangTest {
   GangVolumesTest() {
     nodes.volumes().set_known(true);
@@ -79,6 +99,30 @@ TEST_F(GangVolumesTest, NoVolumeIsMadeForAGangThatCannotStartHere) {
   EXPECT_TRUE(plan().volumes.empty()) << "elsewhere is no node of this cluster";
   view.jobs.clear();
   add_job(7, slurm::JobState::kRunning, {"a", "b"}, "n1,n2");
+  EXPECT_EQ(plan().volumes.size(), 2u);
+}
+
+// A pod that cannot have what it needs where Slurm placed it leaves the volumes of the others alone.
+TEST_F(GangVolumesTest, NoVolumeIsTakenWhereOneIsMissing) {
+  nodes.volumes().on_class(nullptr,
+                           object(R"({"metadata":{"name":"local"},"provisioner":"kubernetes.io/no-provisioner",)"
+                                  R"("volumeBindingMode":"WaitForFirstConsumer"})"));
+  for (const std::string host : {"n1", "n2"}) {
+    nodes.volumes().on_volume(
+        nullptr,
+        object(R"({"metadata":{"name":"on-)" + host +
+               R"("},"spec":{"storageClassName":"local","capacity":{"storage":"5Gi"},)" +
+               R"("accessModes":["ReadWriteOnce"],"nodeAffinity":{"required":{"nodeSelectorTerms":[)" +
+               R"({"matchFields":[{"key":"metadata.name","operator":"In","values":[")" + host + R"("]}]}]}}}})"));
+  }
+  add_job(7, slurm::JobState::kRunning, {"a", "b"}, "n1,n3");
+  EXPECT_TRUE(plan().volumes.empty()) << "n3 has none";
+  now += kMisfitPatience;
+  view.jobs[0].confirmed_at = now;
+  EXPECT_EQ(plan().cancels.size(), 1u);
+  view.jobs.clear();
+  add_job(8, slurm::JobState::kRunning, {"a", "b"}, "n1,n2");
+  for (const PodPtr& pod : view.pods) mark(const_cast<kube::Pod&>(*pod), 8);
   EXPECT_EQ(plan().volumes.size(), 2u);
 }
 

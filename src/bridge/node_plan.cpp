@@ -275,8 +275,10 @@ class Planner final {
   // Shared no more, and drained by us while it was: nobody else knows that it may be in service again.
   void give_back() {
     if (is_external() || !is_reason_of_cluster(slurm_->reason, self_.cluster)) return;
-    if (kube_->unschedulable || !is_ready() || sides_.adrift) return;
-    if (is_drained() ? is_drained_by_us() : is_left_down()) set_drain(std::nullopt);
+    if (kube_->unschedulable || !is_ready() || sides_.adrift || managed_taint(*kube_) != nullptr) return;
+    // Slurm leaves "... is schedulable" on a busy node that we have given back: what put it down later is not told.
+    const bool left_down = is_left_down() && !is_schedulable_reason(slurm_->reason);
+    if (is_drained() ? is_drained_by_us() : left_down) set_drain(std::nullopt);
   }
 
   // An external node of ours: features, topology, mark, size. The reason to drain it for, if it must be made anew.
@@ -343,14 +345,16 @@ class Planner final {
     const bool address_fits =
         slurm_->address.empty() || slurm_->address == kube_->internal_ip || !is_plain_address(kube_->internal_ip);
     if (slurm_->cpus == wanted.cpus && memory_fits && address_fits && devices_fit(wanted)) return std::nullopt;
-    if (is_reserved()) {  // not drained: it could not be removed, and would be of no use until then
+    // Not drained: it could not be removed, and would be of no use until then. In a maintenance it is of none anyway,
+    // and must not come out of it as it was.
+    if (is_reserved() && !slurm_->states.has(slurm::NodeFlag::kMaintenance)) {
       say_outdated(wanted, "when its reservation is over");
       return std::nullopt;
     }
     std::string text = reshape_reason(sides_.slurm_name, wanted, kube_->internal_ip);
     if (is_drained()) {
       if (!has_our_reason()) return std::nullopt;  // its administrator has it
-      if (is_idle(*slurm_)) {
+      if (is_idle(*slurm_) && !is_reserved()) {
         plan_.remove = true;
         plan_.update.reset();
         return std::nullopt;

@@ -113,10 +113,13 @@ Task<std::optional<Owners::Found>> Owners::highest(Above first, std::stop_token 
   std::optional<Root> best;
   bool workload = false;
   std::string what = "the pod's owner, ";
+  bool of_a_pod = false;
   std::optional<Above> next = std::move(first);
   for (int i = 0; next && i < kMostAbove && !is_copied_below(next->api_version, next->kind); ++i) {
     if (is_job(next->api_version, next->kind)) {
       Found job = co_await job_root(next->key, next->uid, false, stop);
+      // At its deadline Kubernetes ends its pods, and so what these made; anything else that it made goes on.
+      if (Root* root = std::get_if<Root>(&job); root != nullptr && !of_a_pod) root->active_deadline_seconds.reset();
       co_return std::holds_alternative<Root>(job) ? remember(memory, std::get<Root>(std::move(job))) : std::move(job);
     }
     const Looked looked = co_await look_at(*next, stop);
@@ -131,6 +134,7 @@ Task<std::optional<Owners::Found>> Owners::highest(Above first, std::stop_token 
     if (counts || !workload) best = std::move(root);
     workload = workload || counts;
     what = "an owner above the pod's, ";
+    of_a_pod = next->api_version == "v1" && next->kind == "Pod";
     next = above(**looked);
   }
   if (!best) co_return std::nullopt;

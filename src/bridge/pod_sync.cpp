@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <numeric>
+#include <set>
 
 #include "base/log.hpp"
 #include "base/time.hpp"
@@ -100,6 +101,10 @@ struct PodSync::Impl {
   runtime::Controller controller;
   std::map<Uid, PodSyncMemory> memory;
   bool was_synced = false;
+  std::set<Uid> telling;  // pods whose condition is being written
+  Semaphore tellers{loop, 4};
+  std::stop_source stopping;
+  Gate gate{loop};
   // The latest time since when slurmctld is known not to have been running. It stays true whatever happens.
   std::optional<WallTime> restarted;
 
@@ -149,18 +154,11 @@ struct PodSync::Impl {
                           warning.note);
     }
     for (const JobId job : plan.asks) parts.mirror.want(job);
-    bool done = true, unwritten = false;
-    std::exception_ptr failed;
-    try {
-      done = co_await act(plan, unit, unwritten, stop);
-    } catch (...) {
-      failed = std::current_exception();
+    for (const PodSyncPlan::Tell& one : plan.conditions) {
+      if (telling.insert(one.pod->meta.uid).second) spawn(gate, tell_known(one, unit));
     }
-    // Last, since whoever makes these wait, as a webhook of somebody else's on pods/status may, holds up no node.
-    co_await each_at_once(loop, plan.conditions, [this, &unit, &unwritten, &stop](const PodSyncPlan::Tell& one) {
-      return tell_known(one, unit, unwritten, stop);
-    });
-    if (failed) std::rethrow_exception(failed);
+    bool unwritten = false;
+    const bool done = co_await act(plan, unit, unwritten, stop);
     if (unwritten) result.requeue_after = std::min(result.requeue_after.value_or(kWriteAgain), kWriteAgain);
     if (!done) result.requeue_after = 2s;
     co_return result;
@@ -177,10 +175,12 @@ struct PodSync::Impl {
     }
     // A member that was made and bound since would lose its node.
     if (!plan.cancels.empty() && !parts.pods.following()) co_return false;
+    bool all = true;
     for (const PodSyncPlan::Cancel& one : plan.cancels) {
       const bool cancelled = co_await cancel_job(one, unit, stop);
-      if (!cancelled) co_return false;
+      all = all && cancelled;
     }
+    if (!all) co_return false;
     co_await each_at_once(loop, plan.releases,
                           [this, &unit, &stop](const PodPtr& pod) { return release(pod, unit, stop); });
     co_return true;
@@ -204,10 +204,23 @@ struct PodSync::Impl {
     co_return false;
   }
 
-  Task<> tell_known(const PodSyncPlan::Tell& one, Uid unit, bool& unwritten, std::stop_token stop) {
-    const bool told = co_await tell(one.pod, known_patch(one, loop.wall()), stop);
-    unwritten = unwritten || !told;
-    if (told) memory[unit].told.insert_or_assign(one.pod->meta.uid, one.known ? std::string() : one.message);
+  // Beside the units' own work, few at a time: whoever makes these wait, as a webhook of somebody else's on pods/status
+  // may, holds up no node.
+  Task<> tell_known(PodSyncPlan::Tell one, Uid unit) {
+    const std::stop_token stop = stopping.get_token();
+    const Uid pod = one.pod->meta.uid;
+    bool told = false;
+    try {
+      const Semaphore::Permit permit = co_await tellers.acquire(stop);
+      if (permit) told = co_await tell(one.pod, known_patch(one, loop.wall()), stop);
+    } catch (const std::exception& error) {
+      log::limited(log::Level::kWarning, 10s, "pod's condition not written",
+                   {{"pod", one.pod->meta.key}, {"why", error}});
+    }
+    telling.erase(pod);
+    if (stop.stop_requested()) co_return;
+    if (told) memory[unit].told.insert_or_assign(pod, one.known ? std::string() : one.message);
+    told ? controller.add(unit.str()) : controller.add_after(unit.str(), kWriteAgain);  // it may be another by now
   }
 
   // Without this word its Job takes the pod for failed. An API server that fails may take it in a moment; one that
@@ -416,7 +429,9 @@ void PodSync::start() {
   impl_->controller.start();
 }
 Task<> PodSync::stop() {
-  return impl_->controller.stop();
+  impl_->stopping.request_stop();
+  co_await impl_->controller.stop();
+  co_await impl_->gate.close();
 }
 
 }  // namespace bascule::bridge

@@ -126,16 +126,23 @@ void Scheduler::Impl::submit_failed(const Uid& unit, const std::string& why, boo
 
 Task<> Scheduler::Impl::update(UnitPlan::Update update, Uid unit, std::stop_token stop) {
   UnitMemory::Asked asked;
+  bool gone = false;
   try {
     co_await slurm.update_job(update.job, std::move(update.description), stop);
     co_await mirror.ask(update.job, stop);
-  } catch (const slurm::NotFound&) {
-    co_return mirror.poke();
+  } catch (const slurm::NotFound& error) {
+    gone = error.number() != slurm::kInvalidNode;
+    if (!gone) asked.refused = update.fingerprint;  // one of its lists names it
+    asked.why = error.what();
   } catch (const slurm::Refused& error) {
     // The job stays as it was; another change of the request is tried again. What else fails is, with back-off: an
     // update may be repeated.
     asked.refused = update.fingerprint;
     asked.why = error.what();
+  }
+  if (gone) {
+    mirror.poke();
+    co_return controller->add_after(unit.str(), 1s);
   }
   UnitMemory::Asked& known = memory[unit].updates[update.job];
   asked.pace = known.pace;

@@ -67,7 +67,8 @@ UnitPlanner::Seats UnitPlanner::seats(const HeldJob& held) {
     const NodePtr node = nodes_.by_slurm_name(host);
     bool unknown = false;
     std::string refusal = node ? still_there(node->meta.key.name, unknown) : nodes_.absence(host);
-    if (node && !refusal.empty()) out.ending = true;
+    const bool ending = node && !refusal.empty();
+    out.ending = out.ending || ending;
     if (refusal.empty()) refusal = nodes_.refusal(pod, *node, beside[host]);
     std::optional<WantedClaim> device_claim;
     if (refusal.empty() && needs_claim(pod)) {
@@ -80,13 +81,14 @@ UnitPlanner::Seats UnitPlanner::seats(const HeldJob& held) {
       }
       chosen ? (void)(device_claim = std::move(*chosen)) : (void)(refusal = std::move(chosen.error().why));
     }
-    if (refusal.empty() && !pod.claims.empty() && needs_volumes(pod, *node, out.problem)) {
+    if (refusal.empty() && !pod.claims.empty() && needs_volumes(pod, *node, refusal)) {
       out.unready.push_back(held.pods[i]);
       out.unmade.push_back(host);
     } else if (refusal.empty()) {
       beside[host].push_back(held.pods[i]);
       out.binds.push_back({held.pods[i], node, job.id, job.restart_count, std::move(device_claim)});
     } else {
+      out.firm = out.firm || !ending;
       out.problem = fmt::format("node {} {}", host, refusal);
       out.unknown = unknown;
       out.refused.push_back(host);
@@ -95,12 +97,15 @@ UnitPlanner::Seats UnitPlanner::seats(const HeldJob& held) {
   return out;
 }
 
-// True when something of the pod's volumes must be made first. What cannot be had there is a problem of the node.
-bool UnitPlanner::needs_volumes(const kube::Pod& pod, const kube::Node& node, std::string& problem) {
+// True when something of the pod's volumes must be made first. Where one cannot be had none is taken: its pod could
+// then start nowhere.
+bool UnitPlanner::needs_volumes(const kube::Pod& pod, const kube::Node& node, std::string& refusal) {
   Volumes::Binding needs = nodes_.volumes_on(pod, node);
-  if (!needs.problem.empty()) problem = "node " + node.meta.key.name + " " + needs.problem;
-  if (!needs.takes.empty() || !needs.provisions.empty()) plan_.volumes.push_back(needs);
-  return needs.waits || !needs.problem.empty();
+  refusal = std::move(needs.problem);
+  if (!refusal.empty()) return false;
+  const bool waits = needs.waits;
+  if (!needs.takes.empty() || !needs.provisions.empty()) plan_.volumes.push_back(std::move(needs));
+  return waits;
 }
 
 // False: nobody of the job is bound yet.
@@ -332,10 +337,12 @@ void UnitPlanner::misfit(const HeldJob& held, const Seats& seats) {
   const slurm::Job& job = *held.view->job;
   const std::string& problem = seats.problem;
   plan_.waits_for_nodes = true;
-  UnitMemory::Misfit& known = memory_.misfits.try_emplace(job.id, now_, seats.ending).first->second;
-  if (known.ending && !seats.ending) known.since = now_;  // another cause
-  known.ending = seats.ending;
-  const TimePoint patience = known.since + (seats.ending ? kEndPatience : kMisfitPatience);
+  UnitMemory::Misfit& known = memory_.misfits.try_emplace(job.id, now_).first->second;
+  const bool firm = seats.firm || !seats.ending;
+  if (!firm) known.firm.reset();
+  if (firm && !known.firm) known.firm = now_;
+  const TimePoint ends = known.since + kEndPatience;
+  const TimePoint patience = known.firm ? std::min(ends, *known.firm + kMisfitPatience) : ends;
   wake_at(now_ + 1s);
   if (now_ >= patience && slurm_.reachable) {
     memory_.misfits.erase(job.id);

@@ -165,8 +165,8 @@ struct UnitMemory {
   std::optional<TimePoint> submitted;          // the last job that Slurm took
   std::map<JobId, TimePoint> volumes, absent;  // running jobs that cannot be used yet, since when
   struct Misfit {
-    TimePoint since;
-    bool ending;  // what it waits for may pass
+    TimePoint since;                     // of whatever cause
+    std::optional<TimePoint> firm = {};  // one that does not pass by itself, as the end of another pod does
   };
   std::map<JobId, Misfit> misfits;                               // running jobs whose nodes are refused
   std::map<std::pair<JobId, std::uint32_t>, TimePoint> running;  // jobs, with their restarts: when first seen RUNNING

@@ -82,11 +82,12 @@ class UnitPlanner final {
     std::vector<std::string> refused;  // hosts
     std::string problem;               // the last one's
     bool unknown = false;              // the last one is that Slurm does not know a job
+    bool firm = false;                 // one is refused for another cause than that, or:
     bool ending = false;               // it may pass: a pod whose job is over, or not known, is still on a refused host
   };
   void running(HeldJob& held);
   Seats seats(const HeldJob& held);
-  bool needs_volumes(const kube::Pod& pod, const kube::Node& node, std::string& problem);
+  bool needs_volumes(const kube::Pod& pod, const kube::Node& node, std::string& refusal);
   bool wait_for_volumes(const HeldJob& held, const Seats& seats);
   bool knows_devices(const HeldJob& held, const Seats& seats);
   bool holds_devices(JobId id) const;

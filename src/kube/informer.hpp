@@ -59,7 +59,7 @@ class Reflector final {
   const ObjectStore& store() const noexcept { return store_; }
   bool synced() const noexcept { return synced_; }
   Task<bool> wait_synced(std::stop_token stop, TimePoint deadline);
-  bool following() const noexcept { return synced_ && !core_.cut(); }
+  bool following() const noexcept { return synced_ && !core_.cut(loop_.now()); }
   TimePoint fresh_as_of() const noexcept { return fresh_; }
   const InformerStats& stats() const noexcept { return stats_; }
 

@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::uint32_t kWatchFailures = 5;                   // in a row, before a list is tried instead
 constexpr Duration kHealthyWatch = std::chrono::seconds(10);  // a watch that lived so long worked, even in silence
+constexpr Duration kCaughtUp = std::chrono::seconds(2);       // since a watch was opened
 constexpr Duration kQuickRetry = std::chrono::milliseconds(200);
 
 bool decimal(std::string_view text) noexcept {
@@ -107,7 +108,6 @@ void ReflectorCore::list_failed(ReflectorFailure failure, bool items_taken, Dura
 
 void ReflectorCore::watch_opened(TimePoint now) {
   watching_ = true;
-  cut_ = false;
   opened_ = now;
   ends_ = now + timeout_;
   dead_at_ = ends_ + times_.watch_grace;
@@ -118,6 +118,7 @@ void ReflectorCore::watch_opened(TimePoint now) {
 void ReflectorCore::heard(std::string_view resource_version, TimePoint now) {
   if (!resource_version.empty()) version_ = resource_version;
   failures_ = unreachable_ = 0;
+  cut_ = false;
   progress_ = true;
   heard_at_ = now;
   if (bookmarks_) dead_at_ = std::min(ends_ + times_.watch_grace, now + times_.bookmark_silence);
@@ -142,6 +143,10 @@ bool ReflectorCore::watch_bookmark(std::string_view resource_version, TimePoint 
   return true;
 }
 
+bool ReflectorCore::cut(TimePoint now) const noexcept {
+  return cut_ && !(watching_ && now - opened_ >= kCaughtUp);
+}
+
 bool ReflectorCore::close_watch(TimePoint now) {
   const bool healthy = watching_ && (progress_ || now - opened_ >= kHealthyWatch);
   if (healthy) failures_ = unreachable_ = 0;
@@ -152,6 +157,7 @@ bool ReflectorCore::close_watch(TimePoint now) {
 
 void ReflectorCore::watch_ended(TimePoint now) {
   const bool healthy = close_watch(now);
+  cut_ = true;
   if (silent(now)) restart_list(Freshness::kNotOlder);
   if (healthy) {
     not_before_ = now;

@@ -87,8 +87,9 @@ class ReflectorCore final {
   // The last version seen; empty before the first list.
   const std::string& resource_version() const noexcept { return version_; }
   std::uint32_t failures() const noexcept { return failures_ + unreachable_; }
-  // A list or watch was cut and none has taken its place yet.
-  bool cut() const noexcept { return cut_; }
+  // A watch has ended, and none has taken its place that said something or has been open long enough to have said what
+  // was missed.
+  bool cut(TimePoint now) const noexcept;
 
  private:
   enum class Phase : std::uint8_t { kList, kWatch };

@@ -165,11 +165,11 @@ TEST_F(ReflectorBook, failures_back_off_to_half_a_minute_and_then_list) {
 
 TEST_F(ReflectorBook, a_server_that_is_away_is_tried_each_five_seconds_and_gone_on_with_where_it_was) {
   to_watch();
-  EXPECT_FALSE(core.cut());
+  EXPECT_FALSE(core.cut(now));
   const TimePoint gone = now;
   while (now - gone < 4min) {
     core.watch_failed(ReflectorFailure::kUnreachable, {}, now);
-    EXPECT_TRUE(core.cut());
+    EXPECT_TRUE(core.cut(now));
     EXPECT_LE(wait(), 5s);
     const auto again = after_wait();
     ASSERT_EQ(again.kind, Kind::kWatch);
@@ -180,12 +180,16 @@ TEST_F(ReflectorBook, a_server_that_is_away_is_tried_each_five_seconds_and_gone_
   EXPECT_LE(wait(), 1200ms) << "it is back, and remembers nothing";
   EXPECT_EQ(after_wait().kind, Kind::kList);
   core.page_done(meta("200"), now);
-  EXPECT_FALSE(core.cut());
+  EXPECT_FALSE(core.cut(now));
   next();
   core.watch_opened(now);
-  now += 1min;
-  core.watch_ended(now);
-  EXPECT_FALSE(core.cut()) << "it ended as it should";
+  core.watch_failed(ReflectorFailure::kUnreachable, {}, now);
+  after_wait();
+  core.watch_opened(now);
+  EXPECT_TRUE(core.cut(now)) << "it has not said what was missed";
+  EXPECT_FALSE(core.cut(now + 2s));
+  core.watch_event("201", now);
+  EXPECT_FALSE(core.cut(now));
 }
 
 TEST_F(ReflectorBook, a_watch_closed_at_once_without_a_word_has_failed) {

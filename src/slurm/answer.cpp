@@ -11,7 +11,6 @@ namespace {
 // slurm_errno.h
 constexpr std::int32_t kAuthentication = 1007;
 constexpr std::int32_t kInvalidJob = 2017;
-constexpr std::int32_t kInvalidNode = 2018;
 
 // Slurm speaks of its protocol where it means the token.
 constexpr std::string_view kTokenHint = "; is the token expired, or signed with another key?";

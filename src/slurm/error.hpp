@@ -29,6 +29,8 @@ struct Unreachable final : Error {
 struct Refused final : Error {
   using Error::Error;
 };
+// Slurm's number for a node's name that it does not know, in the path or in a list of a job's.
+inline constexpr std::int32_t kInvalidNode = 2018;
 // slurmctld itself says that this id or name does not exist (2017, 2018, or an answered list without it). A 404 without
 // Slurm's own words is Malformed.
 struct NotFound final : Error {

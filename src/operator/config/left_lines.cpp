@@ -77,6 +77,21 @@ std::vector<LeftLine> left_lines(std::string_view in_place, std::string_view wan
   return out;
 }
 
+std::string closed_partition(std::string_view line) {
+  std::string out;
+  while (!line.empty()) {
+    const std::string_view word = word_of(line);
+    line.remove_prefix(std::min(line.size(), word.size() + 1));
+    const auto is = [&word](std::string_view key) {
+      return word.size() >= key.size() && std::ranges::equal(word.substr(0, key.size()), key, [](char a, char b) {
+               return std::tolower(static_cast<unsigned char>(a)) == b;
+             });
+    };
+    if (!word.empty() && !is("state=") && !is("default=")) out += std::string(word) + " ";
+  }
+  return out + "State=DRAIN";
+}
+
 std::string merged_lines(std::string_view wanted, std::span<const LeftLine> left) {
   std::vector<std::string> lines;
   while (!wanted.empty()) lines.emplace_back(next_line(wanted));

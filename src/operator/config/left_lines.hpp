@@ -21,6 +21,9 @@ struct LeftLine {
 // `wanted`: node_set_lines() of now. What `extra_conf` says itself is not left.
 std::vector<LeftLine> left_lines(std::string_view in_place, std::string_view wanted, std::string_view extra_conf);
 
+// A partition's line by which it takes no more jobs: those it has go on.
+std::string closed_partition(std::string_view line);
+
 // `wanted` with these where they were: with nothing moved slurmctld is not made anew.
 std::string merged_lines(std::string_view wanted, std::span<const LeftLine> left);
 

@@ -53,7 +53,7 @@ struct PodFacts {
   bool condemned() const noexcept { return cause != Cause::kNone; }
   // Works for Slurm, as far as this operator is concerned.
   bool serves() const noexcept;
-  // Slurm gives it no job: DOWN, or its registration is refused.
+  // Slurm gives it no job, and it has none: DOWN, or its registration is refused.
   bool is_idle() const noexcept;
   bool user_cordoned() const noexcept { return pod->cordoned() && !pod->cordon_cause; }
   bool node_cordoned() const noexcept { return kube_node != nullptr && kube_node->unschedulable; }

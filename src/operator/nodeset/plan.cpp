@@ -73,6 +73,8 @@ void plan_alone(Pass& pass) {
   const bool daemon = pass.spec().mode == ScalingMode::kDaemonSet;
   pass.desired = daemon ? pass.state.status.desired : std::max(0, pass.spec().replicas);
   Status status = status_of(pass, pass.state.status.collisions);
+  // No slurmctld has jobs there: what was counted last must not hold up whoever goes by it, as the webhook.
+  status.slurm_idle = status.slurm_allocated = status.slurm_down = status.slurm_drain = 0;
   plan_reservation(pass, status);  // nothing of Slurm holds up the NodeSet's end any longer
   write_status(pass, std::move(status));
 }

@@ -21,6 +21,28 @@ TEST(Plan, NothingAtRest) {
   EXPECT_THAT(plan.waits, IsEmpty());
 }
 
+// slurmd was started anew and found a GPU less: its job goes on.
+TEST(Plan, ABusyWorkerThatSlurmRefusesIsNotScaledInBeforeAnIdleOne) {
+  Fixture f;
+  f.set(0, "ALLOCATED+DRAIN+INVALID_REG", "gres/gpu count reported lower than configured (7 < 8)");
+  f.plan();
+  f.state.spec.replicas = 2;
+  const std::string text = text_of(f.plan());
+  EXPECT_THAT(text, HasSubstr("Slurm node foo-2: state=DRAIN"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("pod slurm/foo-0 waits")));
+}
+
+// Whoever goes by the counts, as the webhook, must not wait for jobs of a Slurm that is gone.
+TEST(Plan, WithoutItsControllerNoJobsAreCounted) {
+  Fixture f;
+  f.set(0, "ALLOCATED", "");
+  f.state.status = all_of<WriteStatus>(f.plan()).at(0).status;
+  ASSERT_EQ(f.state.status.slurm_allocated, 1);
+  f.state.controller = Presence::kGone;
+  f.state.slurm = {};
+  EXPECT_EQ(all_of<WriteStatus>(f.plan()).at(0).status.slurm_allocated, 0);
+}
+
 TEST(Plan, ScalesOutToTheLowestFreeOrdinals) {
   Fixture f(0);
   f.state.spec.replicas = 2;

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "operator/api/derived.hpp"
 #include "operator/api/read.hpp"
 #include "operator/api/resources.hpp"
 #include "operator/config/files.hpp"
@@ -97,11 +98,15 @@ std::vector<LeftLine> keep_lines(const ClusterView& cluster, View& view, const C
   for (const LeftLine& line : left) {
     if (!line.partition) gone.insert(line.name);
   }
+  std::set<std::string> wanted;
+  for (const NodeSet& set : cluster.node_sets) wanted.insert(slurm_name(set));
   std::map<std::string, NodesStand> kept;
-  for (const LeftLine& line : left) {
-    NodesStand of_it = line.partition ? stand.of_partition(line.name) : stand.of_feature(line.name);
-    if (of_it == NodesStand::kClear && gone.contains(line.name)) of_it = stand.of_feature(line.name);
+  for (LeftLine& line : left) {
+    NodesStand of_it = line.partition ? stand.of_partition(line.name) : stand.of_former(line.name, wanted);
+    if (of_it == NodesStand::kClear && gone.contains(line.name)) of_it = stand.of_former(line.name, wanted);
     if (of_it != NodesStand::kClear) kept.emplace(line.name, of_it);
+    // Else it would be given new jobs for ever, as a default perhaps those of the partition that took its place.
+    if (line.partition && !gone.contains(line.name)) line.text = closed_partition(line.text);
   }
   std::erase_if(left, [&kept](const LeftLine& line) { return !kept.contains(line.name); });
   for (const auto& [name, of_it] : kept) {

@@ -20,8 +20,10 @@ std::int64_t count(const json::Value& node_set, std::string_view field) {
 
 // One Accounting has one key: who takes another alone is not heard by its slurmdbd.
 std::string sentence_of(const KeyWait& wait, const std::vector<std::string>& beside) {
-  return fmt::format("{}. Its own nodes are clear, those of Controller {} are not, which has the same Accounting",
-                     wait.rule, fmt::join(beside, ", "));
+  return fmt::format(
+      "{}. Its own nodes are clear, those of Controller {}, which has the same Accounting, are not or not known to be: "
+      "drain them, or set the annotation {} of this Controller to \"true\" to go on without it",
+      wait.rule, fmt::join(beside, ", "), names::kTakeSlurmKey);
 }
 
 std::string sentence_of(const KeyWait& wait, NodesStand stand) {

@@ -47,7 +47,7 @@ TEST(HoldKeyTest, ControllersOfOneAccountingTakeAKeyTogether) {
   Plan plan = plan_with(wait);
   EXPECT_TRUE(hold_key(plan, NodesStand::kClear, {"a", "b"}));
   EXPECT_THAT(plan.waits.front().sentence,
-              HasSubstr("those of Controller a, b are not, which has the same Accounting"));
+              HasSubstr("those of Controller a, b, which has the same Accounting, are not or not known to be"));
   EXPECT_THAT(plan.children, SizeIs(1));
   plan = plan_with(wait);
   EXPECT_TRUE(hold_key(plan, NodesStand::kOpen, {"a"}));

@@ -1,5 +1,7 @@
 #include "operator/reconcile/nodes_stand.hpp"
 
+#include <algorithm>
+
 #include "operator/nodeset/slurm_node.hpp"
 
 namespace bascule::op::reconcile {
@@ -20,6 +22,14 @@ bool is_external(const nodeset::SlurmNodeView& node) {
   return node.states.has(slurm::NodeFlag::kExternal);
 }
 
+NodesStand ClusterStand::of_former(const std::string& name, const std::set<std::string>& wanted) const {
+  const auto has = [&](const std::set<std::string>& features) {
+    return features.contains(name) &&
+           std::ranges::none_of(wanted, [&features](const std::string& other) { return features.contains(other); });
+  };
+  return std::ranges::any_of(open_features, has) ? NodesStand::kOpen : rest;
+}
+
 ClusterStand stand_of(const std::optional<NodesNow>& now) {
   ClusterStand stand{.rest = NodesStand::kUnknown};
   if (!now) return stand;
@@ -27,7 +37,7 @@ ClusterStand stand_of(const std::optional<NodesNow>& now) {
   for (const nodeset::SlurmNodeView& node : now->nodes) {
     if (is_external(node) || is_free(node)) continue;
     stand.open = true;
-    stand.open_features.insert(node.features.begin(), node.features.end());
+    stand.open_features.emplace(node.features.begin(), node.features.end());
   }
   stand.busy_partitions = now->partitions;
   return stand;

@@ -21,15 +21,15 @@ enum class NodesStand : std::uint8_t {
 // Of all nodes but external ones, which no slurmd of this cluster runs on. Not by the NodeSets of now: a node may bear
 // the name of one that has gone.
 struct ClusterStand {
-  NodesStand rest = NodesStand::kAsked;  // of all that is not open
-  bool open = false;                     // one is, with whatever features
-  std::set<std::string> open_features = {};
-  std::set<std::string> busy_partitions = {};  // where jobs run
+  NodesStand rest = NodesStand::kAsked;                // of all that is not open
+  bool open = false;                                   // one is, with whatever features
+  std::set<std::set<std::string>> open_features = {};  // of each
+  std::set<std::string> busy_partitions = {};          // where jobs run
 
   NodesStand nodes() const { return open ? NodesStand::kOpen : rest; }
-  NodesStand of_feature(const std::string& name) const {
-    return open_features.contains(name) ? NodesStand::kOpen : rest;
-  }
+  // Of the nodes of a NodeSet that is no more. `wanted`: names of those that are: their nodes may have this one as a
+  // feature of their own.
+  NodesStand of_former(const std::string& name, const std::set<std::string>& wanted) const;
   NodesStand of_partition(const std::string& name) const {
     return busy_partitions.contains(name) ? NodesStand::kOpen : rest;
   }

@@ -64,14 +64,14 @@ TEST(NodesStandTest, WhoseANodeIsNowDoesNotMatterAndItsFeaturesSayWhoseItWas) {
   job.partition = "night";
   const ClusterStand stand = stand_of(nodes_now({node({"MIXED"}, "old")}, std::vector{job}));
   EXPECT_EQ(stand.nodes(), NodesStand::kOpen);
-  EXPECT_EQ(stand.of_feature("old"), NodesStand::kOpen);
-  EXPECT_EQ(stand.of_feature("gpu"), NodesStand::kClear);
+  EXPECT_EQ(stand.of_former("old", {}), NodesStand::kOpen);
+  EXPECT_EQ(stand.of_former("gpu", {}), NodesStand::kClear);
   EXPECT_EQ(stand.of_partition("night"), NodesStand::kOpen);
   EXPECT_EQ(stand.of_partition("old"), NodesStand::kClear);
   job.states.base = slurm::JobState::kPending;
   EXPECT_EQ(stand_of(nodes_now({}, std::vector{job})).of_partition("night"), NodesStand::kClear);
-  EXPECT_EQ(stand_of(nodes_now({node({"MIXED"}, "old")}, std::nullopt)).of_feature("gpu"), NodesStand::kUnknown);
-  EXPECT_EQ(ClusterStand().of_feature("gpu"), NodesStand::kAsked);
+  EXPECT_EQ(stand_of(nodes_now({node({"MIXED"}, "old")}, std::nullopt)).of_former("gpu", {}), NodesStand::kUnknown);
+  EXPECT_EQ(ClusterStand().of_former("gpu", {}), NodesStand::kAsked);
 }
 
 }  // namespace

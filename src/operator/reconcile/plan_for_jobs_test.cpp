@@ -134,7 +134,7 @@ TEST(PlanForJobs, LinesThatNoNodeSetAsksForStayUntilNoJobRunsThere) {
     return slurm_conf_of(plan_controller(object, view, kNow, stand));
   };
   ClusterStand open = clear();
-  open.open_features = {"gpu"};
+  open.open_features = {{"gpu", "a100"}};
   ClusterStand busy = clear();
   busy.busy_partitions = {"gpu"};
   for (const ClusterStand& stand : {ClusterStand{}, ClusterStand{.rest = NodesStand::kUnknown}, open, busy}) {
@@ -145,13 +145,18 @@ TEST(PlanForJobs, LinesThatNoNodeSetAsksForStayUntilNoJobRunsThere) {
   }
   EXPECT_THAT(conf(clear()), Not(HasSubstr("gpu")));
   EXPECT_FALSE(plan_controller(object, view, kNow, clear()).keeps_lines);
+  // Nodes of another NodeSet that have its name as a feature.
+  ClusterStand others = clear();
+  others.open = true;
+  others.open_features = {{"gpu", "other"}};
+  EXPECT_THAT(conf(others), Not(HasSubstr("gpu")));
   // Another hostname.
   view.put(kNodeSets, set(", partition: {enabled: true}, template: {spec: {hostname: big}}"));
   EXPECT_THAT(conf(open), ::testing::AllOf(HasSubstr("PartitionName=gpu"), HasSubstr("PartitionName=big")));
   EXPECT_THAT(conf(clear()), Not(HasSubstr("PartitionName=gpu")));
   // The partition alone: its nodes go on with other jobs.
   view.put(kNodeSets, set(""));
-  EXPECT_THAT(conf(busy), HasSubstr("PartitionName=gpu"));
+  EXPECT_THAT(conf(busy), HasSubstr("PartitionName=gpu Nodes=gpu MaxTime=60 State=DRAIN\n")) << "it is given no others";
   EXPECT_THAT(conf(open), ::testing::AllOf(HasSubstr("NodeSet=gpu"), Not(HasSubstr("PartitionName=gpu"))));
 }
 

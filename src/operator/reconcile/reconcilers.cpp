@@ -327,7 +327,7 @@ struct Reconcilers::Impl {
       watchers.note(reader, workers_thing(controller));
       std::vector<std::string> beside;
       for (const KeyWait::Beside& other : plan.key_wait->beside) {
-        const NodesStand theirs = nodes_watch.last({controller.ns, other.controller}).nodes();
+        const NodesStand theirs = nodes_watch.look({controller.ns, other.controller}).nodes();
         if (holds_key(theirs, other.workers)) beside.push_back(other.controller);
       }
       waits = hold_key(plan, stand.nodes(), beside) || waits;
