@@ -124,6 +124,17 @@ TEST(NodePlan, AHybridNodeThatIsSharedNoMoreIsLeftInService) {
   slurm::Node down = node;
   down.states.base = slurm::NodeState::kDown;
   EXPECT_EQ(World().plan({kube}, down).state->state, "RESUME");
+  // The text of our undrain, left on a busy node: what put it down since is not known.
+  down = hybrid();
+  down.partitions = {"other"};
+  down.states.base = slurm::NodeState::kDown;
+  down.reason = reason_of_cluster(schedulable_reason("n1"), "c1");
+  EXPECT_TRUE(World().plan({kube}, down).idle());
+  // Another bridge of the cluster shares it.
+  Kube of_another;
+  of_another.external = false;
+  of_another.taint = "other-bridge";
+  EXPECT_TRUE(World().plan({of_another}, node).idle());
   for (const std::string& theirs : {std::string("bad disk"), cordon_reason("n1"), schedulable_reason("n1"),
                                     reason_of_cluster(cordon_reason("n1"), "c2")}) {
     node.reason = theirs;

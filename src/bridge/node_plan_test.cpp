@@ -352,6 +352,13 @@ TEST(NodePlan, AReservedNodeIsRegisteredAnewWhenItsReservationIsOver) {
   EXPECT_EQ(World().plan({kube}, node).state->reason, cordon_reason("n1"));
   EXPECT_TRUE(World().plan({kube}, drained(node, cordon_reason("n1"))).idle());
   kube.cordoned = false;
+  // In a maintenance, after which it must not serve as it was.
+  slurm::Node maintained = node;
+  set(maintained, slurm::NodeFlag::kMaintenance, true);
+  EXPECT_EQ(World().plan({kube}, maintained).state->state, "DRAIN");
+  const NodePlan waits = World().plan({kube}, drained(maintained, caught.reason));
+  EXPECT_TRUE(waits.idle());
+  EXPECT_TRUE(waits.wake);
   set(node, slurm::NodeFlag::kReserved, false);
   EXPECT_EQ(World().plan({kube}, node).state->state, "DRAIN");
 }

@@ -171,7 +171,10 @@ TEST_F(OwnersTest, AJobAboveTheOwnerSpeaksAsTheOneThatIsWatched) {
   const Root root = std::get<Root>(testing::run(loop, owners.root_of(executor, {})));
   EXPECT_EQ(root.active_deadline_seconds, 600) << "it ends the driver, and so what that made";
   EXPECT_TRUE(root.fallback_limits.empty()) << "those are of the pods that the Job makes";
-  EXPECT_EQ(account(pod(add(kTrainings, "training", job))), "job");
+  const PodPtr trained = pod(add(kTrainings, "training", job));
+  EXPECT_EQ(account(trained), "job");
+  EXPECT_FALSE(std::get<Root>(testing::run(loop, owners.root_of(trained, {}))).active_deadline_seconds)
+      << "the training goes on when the Job is over";
   json::Value gone = driver;
   gone.get_object()["metadata"].get_object()["name"] = "driver-2";
   gone.get_object()["metadata"].get_object()["ownerReferences"].get_array()[0].get_object()["uid"] = "of-another";

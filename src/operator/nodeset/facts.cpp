@@ -132,7 +132,7 @@ std::string_view to_string(Cause cause) noexcept {
 }
 
 bool PodFacts::is_idle() const noexcept {
-  return node != nullptr && is_out_of_service(*node) && !is_busy(*node);
+  return node != nullptr && is_out_of_service(*node);
 }
 
 bool PodFacts::serves() const noexcept {

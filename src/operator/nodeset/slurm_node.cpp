@@ -112,7 +112,7 @@ bool is_held_by_others(const SlurmNodeView& node) noexcept {
 }
 
 bool is_out_of_service(const SlurmNodeView& node) noexcept {
-  return node.states.base == NodeState::kDown || node.states.has(NodeFlag::kInvalidReg);
+  return node.states.base == NodeState::kDown || (node.states.has(NodeFlag::kInvalidReg) && !is_busy(node));
 }
 
 std::string_view kept_reason(const SlurmNodeView& node) noexcept {
