@@ -132,12 +132,11 @@ Task<> ClaimWriter::drop_unless_bound(NamespacedName pod, Uid uid, NamespacedNam
     ClaimPtr read;
     try {
       read = decode_claim(json::dump(co_await kube_.get(kResourceClaims, claim, {}, stop)), interner);
-      const json::Value now = co_await kube_.get(kube::resources::kPods, pod, {}, stop);
-      const bool same = json::string_at(now, {"metadata", "uid"}) == uid.str();
-      if (same && !json::string_at(now, {"spec", "nodeName"}).empty()) co_return;
     } catch (const kube::NotFound&) {
     }
     if (!read) co_return;
+    const std::optional<json::Value> now = co_await read_pod(kube_, pod, uid, stop);
+    if (now && is_bound(*now)) co_return;
     try {
       co_await drop(read, stop);
       co_return;

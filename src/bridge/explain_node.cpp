@@ -90,7 +90,7 @@ std::string way_back(const Stand& s) {
     return fmt::format("Slurm has given it up: `scontrol show node {}` tells what it knows, then slurmd's log.",
                        s.slurm_name);
   }
-  if (s.message.starts_with(names::kReasonMark) && is_schedulable_reason(s.message)) {
+  if (is_schedulable_reason(s.message)) {
     return fmt::format(
         "Slurm itself drained it, and the text of the bridge's last word hides why: slurmctld's log has it. Then "
         "`scontrol update nodename={} state=resume`.",

@@ -30,11 +30,7 @@ TEST_F(GangTest, AHostThatIsRefusedForAnotherCauseIsNotGivenBackAtOnce) {
   view.root->gang->minimum = 1;
   mark(*add_pod("a"), 7);
   add_job(7, slurm::JobState::kRunning, {"a"}, "n1");
-  auto ending = std::make_shared<kube::Pod>();
-  ending->meta.key = {"ns", "ending"};
-  ending->meta.uid = Uid("ending");
-  ending->meta.labels = {{interner(names::kSlurmJobId), interner("5")}};
-  ending->node_name = interner("n1");
+  const PodPtr ending = another_on("n1");
   nodes.on_pod(nullptr, ending);
   nodes.on_neighbour([](const std::string&, Neighbour& one) { one.hold = Neighbour::Hold::kOver; });
   EXPECT_TRUE(plan().cancels.empty());
@@ -59,11 +55,7 @@ TEST_F(GangTest, AHostThatIsRefusedForAnotherCauseIsNotGivenBackAtOnce) {
 TEST_F(GangTest, AHostThatIsRefusedAllTheTimeIsGivenBackWhateverEndsElsewhere) {
   for (const char* name : {"a", "b"}) mark(*add_pod(name), 7);
   add_job(7, slurm::JobState::kRunning, {"a", "b"}, "n1,elsewhere");
-  auto ending = std::make_shared<kube::Pod>();
-  ending->meta.key = {"ns", "ending"};
-  ending->meta.uid = Uid("ending");
-  ending->meta.labels = {{interner(names::kSlurmJobId), interner("5")}};
-  ending->node_name = interner("n1");
+  const PodPtr ending = another_on("n1");
   nodes.on_neighbour([](const std::string&, Neighbour& one) { one.hold = Neighbour::Hold::kOver; });
   std::size_t cancels = 0;
   for (Duration passed{}; passed <= kMisfitPatience; passed += 10s, now += 10s) {

@@ -48,6 +48,14 @@ struct GangTest : ::testing::Test {
     view.pods.push_back(pod);
     return pod;
   }
+  // Of another unit, with a job of its own.
+  PodPtr another_on(const std::string& node) {
+    auto pod = std::make_shared<kube::Pod>();
+    pod->meta.key = {"ns", "another"};
+    pod->meta.uid = Uid("another");
+    bind(*pod, 5, node);
+    return pod;
+  }
   void mark(kube::Pod& pod, std::uint32_t job) {
     pod.meta.labels = {{interner(names::kSlurmJobId), interner(std::to_string(job))}};
     pod.meta.finalizers = {interner(names::kFinalizer)};

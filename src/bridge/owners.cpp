@@ -31,13 +31,17 @@ bool can_be(std::string_view api_version, std::string_view kind) {
   return kube::Discovery::can_be(api_version) && kind.size() <= 63;
 }
 
+bool is_pod(std::string_view api_version, std::string_view kind) {
+  return kind == "Pod" && api_version == "v1";
+}
+
 bool is_job(std::string_view api_version, std::string_view kind) {
   return kind == "Job" && api_version == "batch/v1";
 }
 
 // What Slurm's jobs are made for; beside it what is above does not count.
 bool is_workload(std::string_view api_version, std::string_view kind) {
-  return (kind == "Pod" && api_version == "v1") || is_job(api_version, kind) ||
+  return is_pod(api_version, kind) || is_job(api_version, kind) ||
          (kind == "JobSet" && api_version.starts_with("jobset.x-k8s.io/"));
 }
 
@@ -134,7 +138,7 @@ Task<std::optional<Owners::Found>> Owners::highest(Above first, std::stop_token 
     if (counts || !workload) best = std::move(root);
     workload = workload || counts;
     what = "an owner above the pod's, ";
-    of_a_pod = next->api_version == "v1" && next->kind == "Pod";
+    of_a_pod = is_pod(next->api_version, next->kind);
     next = above(**looked);
   }
   if (!best) co_return std::nullopt;

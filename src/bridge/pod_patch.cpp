@@ -4,6 +4,24 @@
 
 namespace bascule::bridge {
 
+Task<std::optional<json::Value>> read_pod(kube::Client& client, NamespacedName key, Uid uid, std::stop_token stop) {
+  try {
+    json::Value pod = co_await client.get(kube::resources::kPods, std::move(key), {}, stop);
+    if (json::string_at(pod, {"metadata", "uid"}) == uid.str()) co_return pod;
+  } catch (const kube::NotFound&) {
+  }
+  co_return std::nullopt;
+}
+
+bool is_bound(const json::Value& pod) {
+  return !json::string_at(pod, {"spec", "nodeName"}).empty();
+}
+
+bool is_over(const json::Value& pod) {
+  const std::string_view phase = json::string_at(pod, {"status", "phase"});
+  return phase == "Succeeded" || phase == "Failed";
+}
+
 Task<bool> patch_pod(kube::Client& client, PodPtr pod, json::Object patch, std::string subresource,
                      std::stop_token stop) {
   json::Value body = std::move(patch);

@@ -1,6 +1,7 @@
-// Small writes to a pod that must hit this very pod and no later one of the same name.
+// Small calls about a pod that must hit this very pod and no later one of the same name.
 #pragma once
 
+#include <optional>
 #include <stop_token>
 #include <string>
 
@@ -9,6 +10,11 @@
 #include "kube/events.hpp"
 
 namespace bascule::bridge {
+
+// By the API server's own word. nullopt: it has gone, or another has its name.
+Task<std::optional<json::Value>> read_pod(kube::Client& client, NamespacedName key, Uid uid, std::stop_token stop);
+bool is_bound(const json::Value& pod);
+bool is_over(const json::Value& pod);
 
 // Strategic merge patch of `pod` with its uid as precondition. False: the pod has gone, another has its name, or it has
 // not the resourceVersion that the patch demands.

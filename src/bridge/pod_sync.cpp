@@ -406,19 +406,12 @@ struct PodSync::Impl {
   Task<bool> pod_over(NamespacedName key, Uid uid, Uid unit, std::stop_token stop) {
     const PodPtr known = parts.pods.get(key);
     if (known && known->meta.uid == uid && known->terminal()) co_return true;
-    try {
-      const json::Value pod = co_await parts.kube.get(kube::resources::kPods, key, {}, stop);
-      if (json::string_at(pod, {"metadata", "uid"}) != uid.str()) co_return true;
-      const std::string_view phase = json::string_at(pod, {"status", "phase"});
-      if (phase == "Succeeded" || phase == "Failed") co_return true;
-      const bool bound = !json::string_at(pod, {"spec", "nodeName"}).empty();
-      if (bound) co_return false;
-      if (json::find(pod, {"metadata", "deletionTimestamp"}) != nullptr) co_return true;
-      json::Interner interner;
-      co_return !unit.empty() && unit_of(*kube::decode_pod(json::dump(pod), interner)) != unit;
-    } catch (const kube::NotFound&) {
-      co_return true;
-    }
+    const std::optional<json::Value> pod = co_await read_pod(parts.kube, key, uid, stop);
+    if (!pod || is_over(*pod)) co_return true;
+    if (is_bound(*pod)) co_return false;
+    if (json::find(*pod, {"metadata", "deletionTimestamp"}) != nullptr) co_return true;
+    json::Interner interner;
+    co_return !unit.empty() && unit_of(*kube::decode_pod(json::dump(*pod), interner)) != unit;
   }
 };
 

@@ -200,16 +200,9 @@ Task<bool> Scheduler::Impl::holds_pod(JobId job, Uid unit, std::stop_token stop)
 }
 
 Task<> Scheduler::Impl::look_for_binding(PodPtr pod, Uid unit, bool& holds, std::stop_token stop) {
-  json::Value now;
-  try {
-    now = co_await kube.get(kube::resources::kPods, pod->meta.key, {}, stop);
-  } catch (const kube::NotFound&) {
-    co_return;
-  }
-  const std::string_view node = json::string_at(now, {"spec", "nodeName"});
-  const std::string_view phase = json::string_at(now, {"status", "phase"});
-  const bool over = phase == "Succeeded" || phase == "Failed";
-  if (json::string_at(now, {"metadata", "uid"}) != pod->meta.uid.str() || node.empty() || over) co_return;
+  const std::optional<json::Value> now = co_await read_pod(kube, pod->meta.key, pod->meta.uid, stop);
+  if (!now || !is_bound(*now) || is_over(*now)) co_return;
+  const std::string_view node = json::string_at(*now, {"spec", "nodeName"});
   holds = true;
   memory[unit].binding.insert_or_assign(pod->meta.uid, UnitMemory::Binding{NodeName(node), loop.now()});
   log::warning("job kept: its pod is bound, which the watch has not told yet",

@@ -164,6 +164,20 @@ struct World {
   testing::SimProcess process;
 };
 
+// A whole cluster, and a worker whose job runs for so long.
+void start_with_busy_worker(World& w, Duration run) {
+  w.slurm.model().add_partition("all", true);
+  w.slurm.add_nodes("NodeName=gpu-0 CPUs=4 RealMemory=1000 Feature=gpu");
+  w.process.start();
+  w.whole_cluster();
+  w.add(kNodeSets, "gpu", "{controllerRef: {name: slurm}, slurmd: {image: slurmd}, replicas: 1}");
+  w.settle();
+  slurm::JobDescription job;
+  job.nodes = 1;
+  w.slurm.submit(job, run, false);
+  w.settle();
+}
+
 // By an administrator.
 void drain(World& w, const std::string& node) {
   slurm::NodeUpdate change;
@@ -291,16 +305,7 @@ TEST(OperatorSim, ChangesAreFollowed) {
 // Busy workers keep the key they were made with: a slurmctld with another would have them DOWN and their jobs lost.
 TEST(OperatorSim, AChangedKeyWaitsForTheJobs) {
   World w(16);
-  w.slurm.model().add_partition("all", true);
-  w.slurm.add_nodes("NodeName=gpu-0 CPUs=4 RealMemory=1000 Feature=gpu");
-  w.process.start();
-  w.whole_cluster();
-  w.add(kNodeSets, "gpu", "{controllerRef: {name: slurm}, slurmd: {image: slurmd}, replicas: 1}");
-  w.settle();
-  slurm::JobDescription job;
-  job.nodes = 1;
-  w.slurm.submit(job, 13min, false);
-  w.settle();
+  start_with_busy_worker(w, 13min);
   ASSERT_EQ(json::int_at(w.get(kNodeSets, "gpu"), {"status", "slurmAllocated"}), 1);
   const auto made_of = [&w] {
     return json::dump(*json::find(w.get(kStatefulSets, "slurm-controller"), {"spec", "template"}));
@@ -345,16 +350,7 @@ TEST(OperatorSim, AChangedKeyWaitsForTheJobs) {
 // Also a pod that is made anew meanwhile is heard.
 TEST(OperatorSim, WhoIsMadeAnewWhileAKeyOfAnotherNameWaitsHasTheOneInUse) {
   World w(26);
-  w.slurm.model().add_partition("all", true);
-  w.slurm.add_nodes("NodeName=gpu-0 CPUs=4 RealMemory=1000 Feature=gpu");
-  w.process.start();
-  w.whole_cluster();
-  w.add(kNodeSets, "gpu", "{controllerRef: {name: slurm}, slurmd: {image: slurmd}, replicas: 1}");
-  w.settle();
-  slurm::JobDescription job;
-  job.nodes = 1;
-  w.slurm.submit(job, 1h, false);
-  w.settle();
+  start_with_busy_worker(w, 1h);
   const auto before = w.children();
   w.api.patch(kSecrets, {"slurm", "auth"},
               json::Object{{"data", json::Object{{"slurm2.key", base64_encode("another")}}}});
