@@ -111,8 +111,12 @@ bool is_held_by_others(const SlurmNodeView& node) noexcept {
   return !node.reason.empty() && (node.states.base == NodeState::kDown || node.states.has(NodeFlag::kFail));
 }
 
+bool is_refused(const SlurmNodeView& node) noexcept {
+  return node.states.has(NodeFlag::kInvalidReg) && !is_busy(node);
+}
+
 bool is_out_of_service(const SlurmNodeView& node) noexcept {
-  return node.states.base == NodeState::kDown || (node.states.has(NodeFlag::kInvalidReg) && !is_busy(node));
+  return node.states.base == NodeState::kDown || is_refused(node);
 }
 
 std::string_view kept_reason(const SlurmNodeView& node) noexcept {

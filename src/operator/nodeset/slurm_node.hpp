@@ -36,7 +36,9 @@ bool is_drained_by_us(const SlurmNodeView& node) noexcept;
 bool is_held_by_others(const SlurmNodeView& node) noexcept;
 // By the preStop hook: nobody else's reason stands behind ours.
 bool is_down_by_us(const SlurmNodeView& node) noexcept;
-// No job starts there whatever the pod is like: DOWN, or slurmctld has refused what its slurmd registered with.
+// Registered, and slurmctld refuses what with: it has no job, and gets none as long as it is as it is.
+bool is_refused(const SlurmNodeView& node) noexcept;
+// No job starts there whatever the pod is like: DOWN or refused.
 bool is_out_of_service(const SlurmNodeView& node) noexcept;
 // The reason that is not ours: that which ours was put before, if any, or the node's.
 std::string_view kept_reason(const SlurmNodeView& node) noexcept;

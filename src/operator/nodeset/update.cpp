@@ -30,9 +30,8 @@ std::int64_t budget_of(const Pass& pass, std::int64_t available) {
   return std::clamp<std::int64_t>(most - unavailable, 0, most);
 }
 
-// Registered, and slurmctld refuses what with: it has no job, and gets none as long as it is as it is.
 bool is_refused(const PodFacts& facts) {
-  return facts.node != nullptr && facts.node->states.has(slurm::NodeFlag::kInvalidReg) && !is_busy(*facts.node);
+  return facts.node != nullptr && is_refused(*facts.node);
 }
 
 // Ready for Kubernetes, and of no use to Slurm: as where a new image or another host has no GPUs. Whom a user has taken
