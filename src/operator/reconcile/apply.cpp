@@ -130,6 +130,12 @@ bool covers(const json::Value& live, const json::Value& wanted) {
   return kube::covers(live, part);
 }
 
+bool is_unseen(const Applied& last, const json::Value* cached) {
+  // One that changed nothing is never seen.
+  if (last.after.empty() || last.after == last.before) return false;
+  return last.before == (cached ? json::string_at(*cached, {"metadata", "resourceVersion"}) : std::string_view());
+}
+
 std::optional<json::Array> taken_over_fields(const json::Value& live) {
   const json::Array* entries = json::array_at(live, {"metadata", "managedFields"});
   if (!entries) return std::nullopt;

@@ -33,6 +33,7 @@ enum class Verdict : std::uint8_t {
 struct Applied {
   std::string stamp = {};
   std::string before = {};  // resourceVersion it was applied to; empty: it was created
+  std::string after = {};   // resourceVersion since
   std::string digest = {};  // of what the API server made of it
 };
 
@@ -42,6 +43,9 @@ std::string digest_of(const json::Value& live);
 
 // `wanted` is stamped. `live` may be nullptr.
 Verdict judge(const json::Value& wanted, const json::Value* live, const Applied& last);
+
+// What is cached (nullptr: nothing) is from before that application.
+bool is_unseen(const Applied& last, const json::Value* cached);
 
 // `live` belongs to whom `wanted` will belong to: the same controller; where `wanted` has owners but no controller, at
 // least one owner of the same kind.

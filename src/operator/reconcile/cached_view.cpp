@@ -15,9 +15,17 @@ std::string workers_thing(const NamespacedName& controller) {
   return "workers of/" + controller.str();
 }
 
+void CachedView::put(const kube::Resource& resource, std::string name, json::Value object) {
+  put_[thing_of(resource, {ns_, std::move(name)})] = std::move(object);
+}
+
 const json::Value* CachedView::find(const kube::Resource& resource, std::string_view name) {
   const NamespacedName key{ns_, std::string(name)};
-  watchers_.note(reader_, thing_of(resource, key));
+  const std::string thing = thing_of(resource, key);
+  watchers_.note(reader_, thing);
+  if (const auto found = put_.find(thing); found != put_.end()) {
+    return found->second.is_null() ? nullptr : &found->second;
+  }
   return keep(caches_.get(resource, key));
 }
 

@@ -66,6 +66,13 @@ Task<Outcome> Children::ensure(Child child, std::stop_token stop) {
   co_return co_await apply(resource, key, std::move(wanted), memory.applied, stop);
 }
 
+bool Children::is_unseen(const kube::Resource& resource, const NamespacedName& key) const {
+  const auto found = memory_.find(memory_key(resource, key));
+  if (found == memory_.end()) return false;
+  const ObjectPtr cached = caches_.get(resource, key);
+  return reconcile::is_unseen(found->second.applied, cached ? &cached->value : nullptr);
+}
+
 void Children::forget(const kube::Resource& resource, const NamespacedName& key) {
   const auto found = memory_.find(memory_key(resource, key));
   if (found != memory_.end() && !found->second.busy) found->second.applied = {};
@@ -122,6 +129,7 @@ Task<Outcome> Children::apply(const kube::Resource& resource, NamespacedName key
   may_act_();
   const json::Value made = co_await kube_.patch(resource, key, kube::PatchType::kApply, std::move(patch), {},
                                                 {.field_manager = std::string(kFieldManager), .force = !create}, stop);
+  next.after = json::string_at(made, {"metadata", "resourceVersion"});
   next.digest = digest_of(made);
   last = std::move(next);
   log::info(create ? "child created" : "child changed", {{"kind", resource.kind}, {"object", key.str()}});

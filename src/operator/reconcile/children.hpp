@@ -39,6 +39,8 @@ class Children final {
   Task<Outcome> remove(const kube::Resource& resource, NamespacedName key, std::string owner_uid, std::stop_token stop);
   // Only if there is none; what is there stays, whatever it says.
   Task<Outcome> make_once(Child child, std::stop_token stop);
+  // The cache does not show yet what was last made of it: who decides by it would decide by what was before.
+  bool is_unseen(const kube::Resource& resource, const NamespacedName& key) const;
   // It is gone.
   void forget(const kube::Resource& resource, const NamespacedName& key);
 

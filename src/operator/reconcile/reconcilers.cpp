@@ -274,6 +274,7 @@ struct Reconcilers::Impl {
     if (object->meta.deleted) co_return runtime::Result{};
     watchers.begin(reader);
     CachedView view(parts.caches, watchers, reader, name.ns);
+    if (kind.resource == &kControllers) co_await look_at_conf(name, view, stop);
     Plan plan = plan_of(kind, *object, view);
     if (kind.resource == &kControllers) watch_nodes(name, reader, plan);
     std::exception_ptr failure;
@@ -311,6 +312,18 @@ struct Reconcilers::Impl {
     if (held) again = std::min(again.value_or(*held), *held);
     if (again) result.requeue_after = std::min(result.requeue_after.value_or(*again), *again);
     co_return result;
+  }
+
+  // What slurm.conf keeps is decided by the one in place. By one from before our own last write, lines that went would
+  // come back, and slurmctld be made anew each time.
+  Task<> look_at_conf(NamespacedName controller, CachedView& view, std::stop_token stop) {
+    const NamespacedName key{controller.ns, names::config(controller.name)};
+    if (!children.is_unseen(kConfigMaps, key)) co_return;
+    try {
+      view.put(kConfigMaps, key.name, co_await parts.kube.get(kConfigMaps, key, {}, stop));
+    } catch (const kube::NotFound&) {
+      view.put(kConfigMaps, key.name, {});
+    }
   }
 
   void forget_controller(const NamespacedName& name) {
