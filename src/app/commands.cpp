@@ -89,7 +89,7 @@ int run_admission(const ServeOptions& options) {
       process.metrics(), process.loop(), {std::string(bridge::kMutatePath), std::string(bridge::kValidatePath)},
       bridge::make_webhook(config, std::move(labels_of)));
   const auto work = [&](std::stop_token stop) {
-    return serve_webhook(process.loop(), address, handler, serving, std::move(stop));
+    return serve_webhook(process.loop(), process.metrics(), address, handler, serving, std::move(stop));
   };
   return process.run("", false, {webhook_check(serving)}, work);
 }

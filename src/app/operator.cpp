@@ -129,7 +129,7 @@ int run_operator_webhook(const OperatorFlags& flags) {
       runtime::counted_webhook(process.metrics(), process.loop(), paths, op::make_webhook(process.kube()));
   bool serving = false;
   const auto work = [&](std::stop_token stop) {
-    return serve_webhook(process.loop(), address, handler, serving, std::move(stop));
+    return serve_webhook(process.loop(), process.metrics(), address, handler, serving, std::move(stop));
   };
   return process.run("", false, {webhook_check(serving)}, work);
 }

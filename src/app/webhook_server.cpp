@@ -22,9 +22,15 @@ net::ServerOptions webhook_address(const std::string& address, const std::string
   return *std::move(options);
 }
 
-Task<> serve_webhook(net::IoLoop& loop, net::ServerOptions address, net::Handler handler, bool& serving,
-                     std::stop_token stop) {
+Task<> serve_webhook(net::IoLoop& loop, runtime::Metrics& metrics, net::ServerOptions address, net::Handler handler,
+                     bool& serving, std::stop_token stop) {
   const auto server = net::serve(loop, std::move(address), std::move(handler));
+  const auto collecting = metrics.on_collect([&] {
+    if (const std::optional<WallTime> end = server->certificate_end()) {
+      metrics.set("bascule_webhook_certificate_expiry_seconds", "Until the webhook's certificate in use ends", {},
+                  std::chrono::duration<double>(*end - loop.wall()).count());
+    }
+  });
   serving = true;
   while (co_await sleep_for(loop, 24h, stop)) {
   }

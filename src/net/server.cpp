@@ -145,6 +145,10 @@ class SocketServer final : public Server {
 
   std::uint16_t port() const noexcept override { return port_; }
 
+  std::optional<WallTime> certificate_end() override {
+    return tls_ ? net::certificate_end(*tls_->current()) : std::nullopt;
+  }
+
   Task<> drain(TimePoint deadline) override {
     stop_listening();
     for (const auto& connection : connections_) connection->finish();

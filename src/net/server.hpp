@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "net/client.hpp"
@@ -31,6 +32,8 @@ class Server {
  public:
   virtual ~Server() = default;
   virtual std::uint16_t port() const noexcept = 0;
+  // When the certificate in use ends; nullopt: there is none.
+  virtual std::optional<WallTime> certificate_end() = 0;
   // Stops accepting, tells streams to stop, lets running requests end until `deadline`, then closes what is left.
   virtual Task<> drain(TimePoint deadline) = 0;
 };

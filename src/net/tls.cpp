@@ -273,6 +273,17 @@ std::string TlsSession::peer_name() const {
   return common_name(certificate.get());
 }
 
+std::optional<WallTime> certificate_end(const TlsContext& context) {
+  const X509* own = SSL_CTX_get0_certificate(context.context.get());
+  std::tm end{};
+  if (own == nullptr || ASN1_TIME_to_tm(X509_get0_notAfter(own), &end) != 1) return std::nullopt;
+  const WallTime latest = WallTime::max();
+  const auto seconds = std::chrono::seconds(::timegm(&end));
+  // "99991231235959Z", by RFC 5280 one without an end, is more than WallTime holds.
+  if (seconds >= std::chrono::duration_cast<std::chrono::seconds>(latest.time_since_epoch())) return latest;
+  return WallTime(seconds);
+}
+
 namespace {
 
 SslPtr make_ssl(const TlsContext& context, int fd) {

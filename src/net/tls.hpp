@@ -60,6 +60,8 @@ struct TlsMaterial {
 };
 // Throws std::invalid_argument with a sentence.
 std::shared_ptr<const TlsContext> make_tls_context(const TlsMaterial& material);
+// Of its own certificate; nullopt: it has none, or it does not say.
+std::optional<WallTime> certificate_end(const TlsContext& context);
 std::unique_ptr<TlsSession> accept_tls(const std::shared_ptr<const TlsContext>& context, int fd);
 // `name`: host name or address to verify; empty: not verified.
 std::unique_ptr<TlsSession> connect_tls(const std::shared_ptr<const TlsContext>& context, int fd,

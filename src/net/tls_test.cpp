@@ -129,6 +129,9 @@ TEST_F(TlsTest, RefusesCertificatesOutOfTheirTime) {
     const Outcome out = call(*c, get("/"));
     EXPECT_EQ(out.failure(), "unreachable");
     EXPECT_TRUE(std::string_view(out.error->what()).contains(says)) << out.error->what();
+    const std::optional<WallTime> end = server->certificate_end();
+    ASSERT_TRUE(end);
+    EXPECT_LE(std::chrono::abs(*end - std::chrono::system_clock::now() - std::chrono::days(to)), 1min);
     drain(*server);
   }
 }

@@ -193,6 +193,7 @@ HEALTHY = {
     series("controller_runtime_webhook_requests_total", "admission", code="200"): "0+60x60",
     series("controller_runtime_webhook_requests_total", "admission", code="500"): "0x60",
     **{series("controller_runtime_webhook_latency_seconds_bucket", "admission", le=le): "0+60x60" for le in ("0.01", "+Inf")},
+    series("bascule_webhook_certificate_expiry_seconds", "admission"): "2592000-60x60",  # cert-manager renews now
 }
 FAULTS = {
     "BasculeDown": {series("process_start_time_seconds", "controllers"): None},
@@ -211,6 +212,7 @@ FAULTS = {
     "BasculeApiErrors": {series("rest_client_requests_total", code="403", method="PATCH"): "0+60x60"},
     "BasculeAdmissionFails": {series("controller_runtime_webhook_requests_total", "admission", code="500"): "0+1x60"},
     "BasculeAdmissionSlow": {series("controller_runtime_webhook_latency_seconds_bucket", "admission", le="0.01"): "0x60", series("controller_runtime_webhook_latency_seconds_bucket", "admission", le="10"): "0+60x60"},
+    "BasculeCertificateExpires": {series("bascule_webhook_certificate_expiry_seconds", "admission"): "604000x60"},
     "BasculeRestarts": {series("process_start_time_seconds", "controllers"): "1+100x60"},
 }
 

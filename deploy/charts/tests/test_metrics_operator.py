@@ -17,8 +17,9 @@ from test_metrics import names, registered
 pytestmark = needs_helm
 CHART = Chart("slurm-operator", release="slurm-operator", namespace="slinky")
 ON = ("grafana.dashboard.enabled=true", "prometheusRule.enabled=true", "serviceMonitor.enabled=true", "webhook.metricsPort=8080")
-# They come with the first worker, and with the first answer of a RestApi.
-LATER = {"bascule_nodeset_actions_total", "bascule_slurm_token_expiry_seconds", "bascule_slurm_token_lifetime_seconds"}
+# They come with the first worker, with the first answer of a RestApi, and with the webhook.
+LATER = {"bascule_nodeset_actions_total", "bascule_slurm_token_expiry_seconds", "bascule_slurm_token_lifetime_seconds",
+         "bascule_webhook_certificate_expiry_seconds"}
 
 
 def dashboard():
@@ -130,7 +131,7 @@ def test_alerts_are_whole():
 
 
 @pytest.mark.parametrize("sets,missing,jobs", [
-    (("webhook.metricsPort=0",), {"BasculeOperatorAdmissionFails", "BasculeOperatorAdmissionSlow"}, ["slurm-operator"]),
+    (("webhook.metricsPort=0",), {"BasculeOperatorAdmissionFails", "BasculeOperatorAdmissionSlow", "BasculeOperatorCertificateExpires"}, ["slurm-operator"]),
     (("operator.metricsPort=0",), {"BasculeOperatorNoLeader", "BasculeOperatorStuck"}, ["slurm-operator-webhook"]),
     (("webhook.enabled=false",), {"BasculeOperatorAdmissionFails"}, ["slurm-operator"])])
 def test_no_alert_of_what_is_not_scraped(sets, missing, jobs):
@@ -168,6 +169,7 @@ HEALTHY = {
     series("leader_election_master_status"): "1x90",
     series("bascule_slurm_cluster_up", **OF): "0x8 1x80",  # slurmctld takes its time to start
     series("bascule_slurm_cluster_up", exported_namespace="other", controller="slurm"): "1x90",
+    series("bascule_object_ready", kind="NodeSet", exported_namespace="slurm", name="gpu"): "0x20 1x70",  # images are pulled
     series("bascule_nodeset_actions_total", action="create_pod", outcome="done"): "0+9x90",
     series("bascule_nodeset_actions_total", action="delete_pod", outcome="stale"): "0+9x90",
     series("bascule_nodeset_actions_total", action="create_pod", outcome="failed"): "0x30 3x60",  # a quota that was raised
@@ -180,12 +182,14 @@ HEALTHY = {
     series("controller_runtime_webhook_requests_total", "webhook", code="200"): "0+60x90",
     series("controller_runtime_webhook_requests_total", "webhook", code="500"): "0x90",
     **{series("controller_runtime_webhook_latency_seconds_bucket", "webhook", le=le): "0+60x90" for le in ("0.01", "+Inf")},
+    series("bascule_webhook_certificate_expiry_seconds", "webhook"): "2592000-60x90",  # cert-manager renews now
 }
 FAULTS = {
     "BasculeOperatorDown": {series("process_start_time_seconds", "webhook"): None},
     "BasculeOperatorRestarts": {series("process_start_time_seconds"): "1+100x90"},
     "BasculeOperatorNoLeader": {series("leader_election_master_status"): "0x90"},
     "BasculeOperatorSlurmUnreachable": {series("bascule_slurm_cluster_up", **OF): "0x90"},
+    "BasculeOperatorObjectNotReady": {series("bascule_object_ready", kind="NodeSet", exported_namespace="slurm", name="gpu"): "0x90"},
     "BasculeOperatorActionsFail": {series("bascule_nodeset_actions_total", action="write_node", outcome="unknown"): "0+1x90"},
     "BasculeOperatorReconcileErrors": {series("controller_runtime_reconcile_errors_total", controller="nodeset-controller"): "0+1x90"},
     "BasculeOperatorBehind": {series("workqueue_queue_duration_seconds_bucket", name="token", le="0.1"): "0x90", series("workqueue_queue_duration_seconds_bucket", name="token", le="100"): "0+60x90"},
@@ -194,6 +198,7 @@ FAULTS = {
     "BasculeOperatorApiErrors": {series("rest_client_requests_total", code="403", method="PATCH"): "0+60x90"},
     "BasculeOperatorAdmissionFails": {series("controller_runtime_webhook_requests_total", "webhook", code="500"): "0+1x90"},
     "BasculeOperatorAdmissionSlow": {series("controller_runtime_webhook_latency_seconds_bucket", "webhook", le="0.01"): "0x90", series("controller_runtime_webhook_latency_seconds_bucket", "webhook", le="10"): "0+60x90"},
+    "BasculeOperatorCertificateExpires": {series("bascule_webhook_certificate_expiry_seconds", "webhook"): "604000x90"},
 }
 
 

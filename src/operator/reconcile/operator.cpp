@@ -3,6 +3,7 @@
 #include "base/log.hpp"
 #include "operator/api/resources.hpp"
 #include "operator/config/slurm_conf.hpp"
+#include "operator/reconcile/ready_metrics.hpp"
 
 namespace bascule::op::reconcile {
 
@@ -162,7 +163,9 @@ struct Domain {
                    .workers = options.nodeset_workers,
                    .may_act = options.reconcile.may_act}),
         reconcilers({kube, caches, events, metrics},
-                    with_clusters(options.reconcile, clusters, kube.loop(), options.connect)) {}
+                    with_clusters(options.reconcile, clusters, kube.loop(), options.connect)) {
+    count_ready(caches, metrics);
+  }
 
   const std::unique_ptr<runtime::Metrics> own_metrics;  // nullptr: none
   runtime::Metrics* const metrics;

@@ -128,6 +128,26 @@ TEST(OperatorSim, ABadObjectSaysSoAndLosesNothing) {
 }
 
 // The scale subresource needs them: with no selector the API server refuses a LoginSet's status.
+TEST(OperatorSim, WhatIsNotReadyIsAMetric) {
+  World w(29);
+  const auto ready = [&w](std::string_view name) -> std::string {
+    const std::string text = w.metrics.text();
+    const std::string line =
+        fmt::format("bascule_object_ready{{kind=\"Token\",name=\"{}\",namespace=\"slurm\"}} ", name);
+    const auto at = text.find(line);
+    return at == std::string::npos ? "none" : text.substr(at + line.size(), 1);
+  };
+  w.process.start();
+  w.add(kTokens, "ada", kToken);
+  w.add(kTokens, "bob", "{jwtKeyRef: {name: none, key: jwt.key}, username: bob}");
+  w.settle(5s);
+  EXPECT_EQ(ready("ada"), "1");
+  EXPECT_EQ(ready("bob"), "0");
+  w.api.remove(kTokens, {"slurm", "bob"});
+  w.settle(5s);
+  EXPECT_EQ(ready("bob"), "none");
+}
+
 TEST(OperatorSim, ABadObjectKeepsWhatItsStatusSaid) {
   World w(17);
   w.api.set_admission([](testing::Admission& admission) -> Task<> {
