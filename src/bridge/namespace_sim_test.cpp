@@ -75,6 +75,37 @@ TEST_P(NamespaceEnds, NothingStays) {
   EXPECT_EQ(w.live_jobs(), 0u);
 }
 
+// Pods that were given no job have nothing that keeps them.
+TEST(GangEnds, WhileItsGroupIsRead) {
+  World w(61, 2, 1h);
+  Duration slow{};
+  w.api.set_faults([&](const testing::ApiCall& call) {
+    testing::ApiFault fault;
+    if (call.is("get", "podgroups")) fault.after = slow;
+    return fault;
+  });
+  w.scheduler.start();
+  w.loop.advance(1ms);
+  w.pod_sync.start();
+  w.add_group("small", 2);
+  const NamespacedName key{kNs, "p"};
+  w.api.create(r::kPods, testing::make_pod({.name = key.name,
+                                            .ns = kNs,
+                                            .scheduler = "slurm-bridge-scheduler",
+                                            .labels = {{std::string(names::kPodGroup), "small"}}}));
+  w.loop.advance(40s);  // what was read of the group is no longer remembered
+  slow = 2s;
+  w.api.patch(r::kPods, key, json::Object{{"metadata", json::Object{{"annotations", json::Object{{"touched", "1"}}}}}});
+  w.loop.advance(1s);
+  w.api.remove(r::kPods, key);
+  w.loop.advance(5s);
+  EXPECT_FALSE(w.api.get(r::kPods, key));
+  slow = {};
+  w.add_job("next", 1);
+  w.loop.advance(10s);
+  EXPECT_EQ(w.pods_on_nodes().size(), 1u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, NamespaceEnds, ::testing::Range(1u, 13u));
 
 }  // namespace

@@ -136,6 +136,10 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
       view.root_problem = std::get<std::string>(root);
     }
     view.pods = index->pods(unit);  // what changed meanwhile
+    if (view.pods.empty()) {
+      controller->add(unit.str());
+      co_return runtime::Result{};
+    }
   }
   view.jobs = index->jobs(unit, mirror);
   view.labelled = labelled(view);
