@@ -41,6 +41,7 @@ inline constexpr std::string_view kPodGroup = "scheduling.x-k8s.io/pod-group";
 inline constexpr std::string_view kLwsName = "leaderworkerset.sigs.k8s.io/name";
 inline constexpr std::string_view kLwsGroupIndex = "leaderworkerset.sigs.k8s.io/group-index";
 inline constexpr std::string_view kLwsGroupKey = "leaderworkerset.sigs.k8s.io/group-key";
+inline constexpr std::string_view kLwsSize = "leaderworkerset.sigs.k8s.io/size";  // an annotation: pods of the group
 // Devices by class (dynamic resource allocation), written as resources of a container.
 inline constexpr std::string_view kDeviceClassPrefix = "deviceclass.resource.kubernetes.io/";
 inline constexpr std::string_view kGpuResources[] = {"nvidia.com/gpu", "amd.com/gpu"};  // device plugins

@@ -1,6 +1,7 @@
 #include "bridge/owners.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 #include "bridge/group_status.hpp"
 #include "bridge/names.hpp"
@@ -78,6 +79,17 @@ void read_coscheduling(const json::Value& object, json::Interner& interner, Root
     if (quantity) root.fallback_limits.emplace_back(interner(name), *quantity);
   }
   std::ranges::sort(root.fallback_limits, {}, [](const auto& entry) { return entry.first.view(); });
+}
+
+// A group keeps the size that it was made with; the set's may be another by now. Workers that are made only when their
+// leader is ready are none that it could wait for.
+std::uint32_t leader_worker_minimum(const json::Value& set, const kube::Pod& pod) {
+  if (json::string_at(set, {"spec", "startupPolicy"}) == "LeaderReady") return 1;
+  const std::string_view text = kube::value_or(pod.meta.annotations, names::kLwsSize);
+  std::uint32_t size = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+  if (error == std::errc{} && end == text.data() + text.size() && size > 0) return size;
+  return count_at(set, {"spec", "leaderWorkerTemplate", "size"});
 }
 
 // Later ones win key by key.
@@ -264,7 +276,7 @@ Task<Owners::Found> Owners::group_root(Group group, PodPtr pod, std::stop_token 
       read_coscheduling(*object, interner_, root);
       break;
     case GroupKind::kLeaderWorker:
-      root.gang = Gang{count_at(*object, {"spec", "leaderWorkerTemplate", "size"}), {}};
+      root.gang = Gang{leader_worker_minimum(*object, *pod), {}};
       root.job_name = group.object.name + "-" + std::string(kube::value_or(pod->meta.labels, names::kLwsGroupIndex));
       break;
   }

@@ -214,6 +214,30 @@ TEST_F(OwnersTest, AChainWithoutEndHasOne) {
   EXPECT_THAT(account(pod(lower)), ::testing::AnyOf("lower", "upper"));
 }
 
+// The size of a LeaderWorkerSet may be another than that of a group which was made before; and where workers are made
+// only when their leader is ready, none is waited for.
+TEST_F(OwnersTest, AGroupOfALeaderWorkerSetIsAsLargeAsItWasMade) {
+  const kube::Resource sets{"leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet", true};
+  api.add_resource(sets);
+  json::Value set = add(sets, "l");
+  const auto minimum = [&](const std::string& key, std::string_view size, std::string_view policy) {
+    set.get_object()["spec"] =
+        json::Object{{"startupPolicy", policy}, {"leaderWorkerTemplate", json::Object{{"size", 8}}}};
+    set = api.update(sets, set);
+    kube::Pod member = *pod(nullptr);
+    member.meta.labels = {{interner(names::kLwsGroupKey), interner(key)}, {interner(names::kLwsName), interner("l")}};
+    member.meta.annotations = {};
+    if (!size.empty()) {
+      member.meta.annotations = {{interner("leaderworkerset.sigs.k8s.io/size"), interner(size)}};
+    }
+    return std::get<Root>(testing::run(loop, owners.root_of(std::make_shared<kube::Pod>(member), {}))).gang->minimum;
+  };
+  EXPECT_EQ(minimum("k1", "", "LeaderCreated"), 8u);
+  EXPECT_EQ(minimum("k2", "4", "LeaderCreated"), 4u);
+  EXPECT_EQ(minimum("k3", "four", "LeaderCreated"), 8u);
+  EXPECT_EQ(minimum("k4", "4", "LeaderReady"), 1u);
+}
+
 // Each of these is read with the rights of our role.
 TEST_F(OwnersTest, EveryGroupAndWhatItWasMadeFromIsRead) {
   const kube::Resource sets{"jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", true};
