@@ -67,6 +67,27 @@ TEST_F(GangTest, AHostThatIsRefusedAllTheTimeIsGivenBackWhateverEndsElsewhere) {
   EXPECT_EQ(cancels, 1u);
 }
 
+// W14: replacements that come while the pods before them still end are a gang of their own.
+TEST_F(GangTest, PodsThatAreGoingStartNobody) {
+  view.root->gang->minimum = 3;
+  for (const auto& [name, host] : {std::pair("a", "n1"), {"b", "n2"}, {"c", "n3"}}) {
+    const auto pod = add_pod(name);
+    bind(*pod, 7, host);
+    pod->meta.deleted = wall;
+  }
+  add_job(7, slurm::JobState::kRunning, {"a", "b", "c"}, "n[1-4]");
+  mark(*add_pod("a2"), 7);
+  EXPECT_THAT(bound(plan()), ::testing::IsEmpty()) << "alone on a node that its job has left";
+  view.jobs.clear();
+  add_job(7, slurm::JobState::kRunning, {"a", "b", "c"}, "n[1-3]");
+  EXPECT_FALSE(plan().submit) << "a2 alone is too few";
+  for (const char* name : {"b2", "c2"}) add_pod(name);
+  const UnitPlan p = plan();
+  ASSERT_TRUE(p.submit);
+  EXPECT_EQ(p.submit->nodes, slurm::NodeCount(3));
+  EXPECT_TRUE(p.cancels.empty());
+}
+
 struct GangVolumesTest : GangTest {
   GangVolumesTest() {
     nodes.volumes().set_known(true);

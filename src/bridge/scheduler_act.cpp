@@ -50,7 +50,7 @@ Task<> Scheduler::Impl::act(const UnitPlan& plan, Uid unit, std::stop_token stop
   }
   co_await each_at_once(loop, plan.marks,
                         [this, &unit, &stop](const UnitPlan::Mark& mark) { return mark_pod(mark, unit, stop); });
-  for (const Volumes::Binding& binding : plan.volumes) co_await volumes.make(binding, stop);
+  for (const UnitPlan::Volume& volume : plan.volumes) co_await make_volume(volume, unit, stop);
   for (const ClaimPtr& claim : plan.device_drops) {
     try {
       co_await devices.drop(claim, stop);
@@ -219,6 +219,20 @@ Task<> Scheduler::Impl::mark_pod(UnitPlan::Mark mark, Uid unit, std::stop_token 
   if (!marked) co_return;  // the pod has gone, or is another by now; its event is on the way
   memory[unit].marked[mark.pod->meta.uid] = mark.job;
   controller->add_first(unit.str());
+}
+
+Task<> Scheduler::Impl::make_volume(UnitPlan::Volume volume, Uid unit, std::stop_token stop) {
+  using What = UnitMemory::Denial::What;
+  bool refused = false;
+  try {
+    co_await volumes.make(std::move(volume.binding), stop);
+  } catch (const kube::Refused& error) {
+    refused = true;
+    deny(unit, volume.pod, What::kVolume, error);
+  }
+  std::map<Uid, UnitMemory::Denial>& denied = memory[unit].denied;
+  const auto denial = denied.find(volume.pod->meta.uid);
+  if (!refused && denial != denied.end() && denial->second.what == What::kVolume) denied.erase(denial);
 }
 
 Task<> Scheduler::Impl::read_layout(JobId job, Uid unit, std::stop_token stop) {

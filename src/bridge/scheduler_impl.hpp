@@ -97,6 +97,7 @@ struct Scheduler::Impl {
   Task<> look_for_binding(PodPtr pod, Uid unit, bool& holds, std::stop_token stop);
   Task<> mark_pod(UnitPlan::Mark mark, Uid unit, std::stop_token stop);
   Task<> confirm(JobId job, Uid unit, std::stop_token stop);
+  Task<> make_volume(UnitPlan::Volume volume, Uid unit, std::stop_token stop);
   Task<> read_layout(JobId job, Uid unit, std::stop_token stop);
   Task<> bind_pods(std::vector<UnitPlan::Bind> binds, Uid unit, std::stop_token stop);
   Task<> tolerate(PodPtr pod, Uid unit, std::set<Uid>& unready, std::stop_token stop);

@@ -279,6 +279,51 @@ TEST(Stall, AMemberThatIsNotBoundHoldsUpNoOther) {
   EXPECT_EQ(w.slurm.model().submitted(), 1u);
 }
 
+// ... nor one whose volume may not be asked for.
+TEST(Stall, AVolumeThatIsRefusedHoldsUpNoOther) {
+  const kube::Resource claims{"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", true};
+  World w(26, 3, 1h);
+  bool refuses = true;
+  w.api.set_faults([&](const testing::ApiCall& call) -> testing::ApiFault {
+    if (!refuses || !call.is("patch", "persistentvolumeclaims")) return {};
+    return {.kind = testing::ApiFault::Kind::kStatus, .code = 403};
+  });
+  w.api.create({"storage.k8s.io", "v1", "storageclasses", "StorageClass", false},
+               json::Object{{"apiVersion", "storage.k8s.io/v1"},
+                            {"kind", "StorageClass"},
+                            {"metadata", json::Object{{"name", "fast"}}},
+                            {"provisioner", "csi.example.com"},
+                            {"volumeBindingMode", "WaitForFirstConsumer"}});
+  w.api.create(claims, json::Object{{"apiVersion", "v1"},
+                                    {"kind", "PersistentVolumeClaim"},
+                                    {"metadata", json::Object{{"name", "c"}, {"namespace", "slurm-bridge"}}},
+                                    {"spec", json::Object{{"storageClassName", "fast"}}}});
+  w.scheduler.start();
+  w.pod_sync.start();
+  w.add_group("g", 3);
+  const json::Object labels{{std::string(names::kPodGroup), "g"}};
+  for (const char* name : {"p1", "p2", "p3"}) add_pod(w, name, labels);
+  w.loop.advance(10s);
+  ASSERT_EQ(w.pods_on_nodes().size(), 3u);
+  for (const char* name : {"p2", "p3"}) w.api.remove(r::kPods, {"slurm-bridge", name});
+  json::Value bad =
+      testing::make_pod({.name = "bad", .ns = "slurm-bridge", .scheduler = "slurm-bridge-scheduler", .labels = labels});
+  json::at_or_create(bad, {"spec", "volumes"}) =
+      json::Array{json::Object{{"name", "data"}, {"persistentVolumeClaim", json::Object{{"claimName", "c"}}}}};
+  w.api.create(r::kPods, bad);
+  add_pod(w, "good", labels);
+  w.loop.advance(2min);
+  EXPECT_EQ(w.pods_on_nodes().size(), 2u) << reason_of(w, "good");
+  EXPECT_THAT(reason_of(w, "bad"), ::testing::HasSubstr("KubernetesRefused"));
+  EXPECT_EQ(w.live_jobs(), 1u);
+  refuses = false;
+  const auto asked = [&] {
+    const auto claim = w.api.get(claims, {"slurm-bridge", "c"});
+    return !json::string_at(*claim, {"metadata", "annotations", "volume.kubernetes.io/selected-node"}).empty();
+  };
+  EXPECT_TRUE(w.loop.run_until(asked, 90s)) << reason_of(w, "bad");
+}
+
 // The owner of a pod is what its maker says: that must not stand for objects of other namespaces.
 TEST(Stall, AForgedOwnerSpeaksForNobodyElse) {
   World w(24, 4, 1h);

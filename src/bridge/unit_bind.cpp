@@ -33,18 +33,19 @@ void UnitPlanner::running(HeldJob& held) {
   if (!knows_layout(held)) return;
   const std::size_t volumes = plan_.volumes.size();
   Seats found = seats(held);
-  const std::size_t members = held.members() + placed(&held);
+  const std::size_t members = held.staying() + held.pods.size() + placed(&held);
+  const bool starts = held.staying() == 0;  // what only ends on its nodes is another gang
   // Members whose volumes were made on these nodes could start on no others.
   const bool all = found.refused.empty() && found.denied.empty() && found.absent.empty() && members >= minimum();
-  if (held.bound == 0 && !all) plan_.volumes.resize(volumes);
+  if (starts && !all) plan_.volumes.resize(volumes);
   if (denied(held, found)) return;
-  if (held.bound == 0 && members < minimum()) found.problem = "its gang has only " + too_few(members);
+  if (starts && members < minimum()) found.problem = "its gang has only " + too_few(members);
   if (found.absent.empty()) memory_.absent.erase(job.id);
   if (found.problem.empty()) {
     memory_.misfits.erase(job.id);
   } else {
     misfit(held, found);
-    if (held.bound == 0) return;  // all or none
+    if (starts) return;  // all or none
   }
   if (!knows_devices(held, found)) return;
   if (wait_for_volumes(held, found)) bind(held, std::move(found.binds));
@@ -81,7 +82,7 @@ UnitPlanner::Seats UnitPlanner::seats(const HeldJob& held) {
       }
       chosen ? (void)(device_claim = std::move(*chosen)) : (void)(refusal = std::move(chosen.error().why));
     }
-    if (refusal.empty() && !pod.claims.empty() && needs_volumes(pod, *node, refusal)) {
+    if (refusal.empty() && !pod.claims.empty() && needs_volumes(held.pods[i], *node, refusal)) {
       out.unready.push_back(held.pods[i]);
       out.unmade.push_back(host);
     } else if (refusal.empty()) {
@@ -99,12 +100,12 @@ UnitPlanner::Seats UnitPlanner::seats(const HeldJob& held) {
 
 // True when something of the pod's volumes must be made first. Where one cannot be had none is taken: its pod could
 // then start nowhere.
-bool UnitPlanner::needs_volumes(const kube::Pod& pod, const kube::Node& node, std::string& refusal) {
-  Volumes::Binding needs = nodes_.volumes_on(pod, node);
+bool UnitPlanner::needs_volumes(const PodPtr& pod, const kube::Node& node, std::string& refusal) {
+  Volumes::Binding needs = nodes_.volumes_on(*pod, node);
   refusal = std::move(needs.problem);
   if (!refusal.empty()) return false;
   const bool waits = needs.waits;
-  if (!needs.takes.empty() || !needs.provisions.empty()) plan_.volumes.push_back(std::move(needs));
+  if (!needs.takes.empty() || !needs.provisions.empty()) plan_.volumes.push_back({pod, std::move(needs)});
   return waits;
 }
 
@@ -122,7 +123,14 @@ bool UnitPlanner::wait_for_volumes(const HeldJob& held, const Seats& seats) {
     memory_.volumes.erase(job.id);
     give_back(held, seats.unmade, "the volumes of its pods were not made on the nodes that Slurm gave");
   }
-  wait(seats.unready, "VolumeNotReady", "Slurm job " + job.id.str() + " is RUNNING; the pod's volumes are being made");
+  std::vector<PodPtr> made;
+  for (const PodPtr& pod : seats.unready) {
+    const UnitMemory::Denial* denial = denial_of(pod, job.id);  // it is being tried again
+    denial != nullptr ? tell_denial(job, {pod}, *denial) : made.push_back(pod);
+  }
+  if (!made.empty()) {
+    wait(made, "VolumeNotReady", "Slurm job " + job.id.str() + " is RUNNING; the pod's volumes are being made");
+  }
   return held.bound > 0;
 }
 
@@ -251,17 +259,19 @@ bool UnitPlanner::may_try(const UnitMemory::Denial& denial, const slurm::Job& jo
   return now_ >= again;
 }
 
+void UnitPlanner::tell_denial(const slurm::Job& job, const std::vector<PodPtr>& pods,
+                              const UnitMemory::Denial& denial) {
+  if (denial.what == UnitMemory::Denial::What::kClaim) return wait(pods, "ClaimNotReady", denial.why);
+  wait(pods, "KubernetesRefused",
+       "Slurm job " + job.id.str() + " is RUNNING but Kubernetes does not let the pod start: " + denial.why);
+}
+
 // True: nobody is bound. A pod that the API server lets nobody mark or bind holds up the others of its job only where
 // all must start together, and then not for ever: the job is given back.
 bool UnitPlanner::denied(const HeldJob& held, const Seats& seats) {
   const slurm::Job& job = *held.view->job;
-  const auto tell = [&](const std::vector<PodPtr>& pods, const UnitMemory::Denial& denial) {
-    if (denial.what == UnitMemory::Denial::What::kClaim) return wait(pods, "ClaimNotReady", denial.why);
-    wait(pods, "KubernetesRefused",
-         "Slurm job " + job.id.str() + " is RUNNING but Kubernetes does not let the pod start: " + denial.why);
-  };
   if (held.bound > 0) {
-    for (const PodPtr& pod : seats.denied) tell({pod}, *denial_of(pod, job.id));
+    for (const PodPtr& pod : seats.denied) tell_denial(job, {pod}, *denial_of(pod, job.id));
     return false;
   }
   const TimePoint started = memory_.running.at({job.id, job.restart_count});
@@ -277,7 +287,7 @@ bool UnitPlanner::denied(const HeldJob& held, const Seats& seats) {
   }
   if (overdue != nullptr) plan_.cancels.push_back({job.id, "Kubernetes does not let its pods start: " + overdue->why});
   if (overdue == nullptr && seats.denied.empty()) return false;
-  tell(held.pods, overdue != nullptr ? *overdue : *denial_of(seats.denied.front(), job.id));
+  tell_denial(job, held.pods, overdue != nullptr ? *overdue : *denial_of(seats.denied.front(), job.id));
   return true;
 }
 

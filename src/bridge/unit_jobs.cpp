@@ -94,6 +94,7 @@ class Assigner final {
     State* state = owner_of(*pod);
     if (state == nullptr || requeued_since(*state->held.view->job, *pod)) return;
     ++state->held.bound;
+    if (pod->deleting()) ++state->held.going;
     state->taken.push_back(std::move(node));
   }
 

@@ -20,10 +20,12 @@ namespace bascule::bridge {
 struct HeldJob {
   const JobView* view = nullptr;
   std::size_t bound = 0;           // pods on its nodes, or being bound
+  std::size_t going = 0;           // of these, deleted ones that have not ended yet
   std::vector<PodPtr> pods;        // that wait for it, or to be bound; ranked
   std::vector<std::string> hosts;  // running: for pods[i], by name in Slurm
   std::string unreadable;          // running: why its node list cannot be read
   std::size_t members() const noexcept { return bound + pods.size(); }
+  std::size_t staying() const noexcept { return bound - going; }  // what is on its nodes of a gang that lives
 };
 
 struct UnitJobs {

@@ -79,11 +79,12 @@ std::size_t UnitPlanner::done() const {
   }));
 }
 
-// Members that hold a node, or are about to, by jobs other than `except`, and those that are done.
+// Members that hold a node and are not going, or are about to have one, by jobs other than `except`, and those that are
+// done.
 std::size_t UnitPlanner::placed(const HeldJob* except) const {
   std::size_t count = unit_.root && unit_.root->gang ? done() : 0;
   for (const HeldJob& held : jobs_.jobs) {
-    if (&held != except) count += runs(*held.view->job) ? held.members() : held.bound;
+    if (&held != except) count += held.staying() + (runs(*held.view->job) ? held.pods.size() : 0);
   }
   return count;
 }

@@ -138,11 +138,13 @@ class NodeView {
 
 // What this process remembers of a unit between plans. Losing it (a restart) costs time, never correctness.
 struct UnitMemory {
-  // The API server's no to a change of a pod or to its claim: by an admission policy, a quota, or for want of rights.
+  // The API server's no to a change of a pod, to its volumes or to its claim: by an admission policy, a quota, or for
+  // want of rights.
   struct Denial {
     enum class What : std::uint8_t {
       kMark,
       kBinding,
+      kVolume,
       kClaimRefused,
       kClaim,  // not refused: another claim is in the way, and may go
     };
@@ -231,19 +233,23 @@ struct UnitPlan {
     std::optional<WantedClaim> device_claim = {};  // must stand before the pod is bound
     bool all_or_none = false;                      // with all others of its job that are to be bound
   };
+  struct Volume {
+    PodPtr pod;
+    Volumes::Binding binding;
+  };
   std::optional<slurm::JobDescription> submit;
   std::optional<Update> update;
   std::vector<Cancel> cancels;
   std::vector<Mark> marks;
   std::vector<Bind> binds;
-  std::vector<Volumes::Binding> volumes;  // have them made before their pods are bound
-  std::vector<ClaimPtr> device_drops;     // claims of pods that wait again: their devices are Slurm's to give
-  std::vector<JobId> layouts;             // ask slurmctld what these jobs hold, for UnitMemory::layouts
-  std::vector<JobId> confirms;            // ask slurmctld about these jobs before anything of theirs is bound
-  bool look_soon = false;                 // what is known of Slurm is not enough: the mirror should look again
-  std::vector<Waiting> waiting;           // each pod that waits is in one of them
-  std::optional<TimePoint> wake;          // plan again at this time at the latest
-  bool waits_for_nodes = false;           // plan again when nodes change
+  std::vector<Volume> volumes;         // have them made before their pods are bound
+  std::vector<ClaimPtr> device_drops;  // claims of pods that wait again: their devices are Slurm's to give
+  std::vector<JobId> layouts;          // ask slurmctld what these jobs hold, for UnitMemory::layouts
+  std::vector<JobId> confirms;         // ask slurmctld about these jobs before anything of theirs is bound
+  bool look_soon = false;              // what is known of Slurm is not enough: the mirror should look again
+  std::vector<Waiting> waiting;        // each pod that waits is in one of them
+  std::optional<TimePoint> wake;       // plan again at this time at the latest
+  bool waits_for_nodes = false;        // plan again when nodes change
 };
 
 // May change `memory` only in its times (doubt when settled), given_up, failures (over) and what has been seen back.

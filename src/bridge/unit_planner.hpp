@@ -87,7 +87,7 @@ class UnitPlanner final {
   };
   void running(HeldJob& held);
   Seats seats(const HeldJob& held);
-  bool needs_volumes(const kube::Pod& pod, const kube::Node& node, std::string& refusal);
+  bool needs_volumes(const PodPtr& pod, const kube::Node& node, std::string& refusal);
   bool wait_for_volumes(const HeldJob& held, const Seats& seats);
   bool knows_devices(const HeldJob& held, const Seats& seats);
   bool holds_devices(JobId id) const;
@@ -99,6 +99,7 @@ class UnitPlanner final {
   std::string still_there(const std::string& node, bool& unknown) const;
   const UnitMemory::Denial* denial_of(const PodPtr& pod, JobId job) const;
   bool may_try(const UnitMemory::Denial& denial, const slurm::Job& job);
+  void tell_denial(const slurm::Job& job, const std::vector<PodPtr>& pods, const UnitMemory::Denial& denial);
   bool denied(const HeldJob& held, const Seats& seats);
   bool knows_neighbours(const HeldJob& held, const std::vector<UnitPlan::Bind>& binds);
   void bind(const HeldJob& held, std::vector<UnitPlan::Bind> binds);
