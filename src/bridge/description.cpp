@@ -241,7 +241,55 @@ void pack(const Wants& wants, const Root& root, slurm::JobDescription& job) {
   job.tres_per_task = std::exchange(job.tres_per_node, std::nullopt);
 }
 
+std::vector<std::string_view> split(std::string_view list) {
+  std::vector<std::string_view> out;
+  while (!list.empty()) {
+    const std::size_t comma = list.find(',');
+    out.push_back(list.substr(0, comma));
+    list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma + 1);
+  }
+  return out;
+}
+
+// One item of a TRES list, "gres/gpu=2". Where there is no such count only the same text is no more.
+bool within(std::string_view wanted, std::string_view given) {
+  if (wanted == given) return true;
+  const std::size_t equals = wanted.find('=');
+  if (equals == std::string_view::npos || wanted.substr(0, equals) != given.substr(0, given.find('='))) return false;
+  const auto much = parse_count(wanted.substr(equals + 1));
+  const auto has = given.size() > equals ? parse_count(given.substr(equals + 1)) : std::nullopt;
+  return much && has && *much <= *has;
+}
+
+bool within(const TaskSize& wanted, const TaskSize& given) {
+  if (wanted.cpus > given.cpus) return false;
+  const bool all = given.memory == std::uint64_t{0};
+  if (wanted.memory && !all && (*wanted.memory == 0 || *wanted.memory > given.memory.value_or(0))) return false;
+  const auto there = split(given.gres);
+  return std::ranges::all_of(split(wanted.gres), [&there](std::string_view item) {
+    return std::ranges::any_of(there, [item](std::string_view one) { return within(item, one); });
+  });
+}
+
 }  // namespace
+
+std::optional<TaskSize> task_size(const slurm::JobDescription& job) {
+  if (job.exclusive.value_or(true)) return std::nullopt;
+  TaskSize size{job.cpus_per_task.value_or(1), job.memory_per_node, job.tres_per_node.value_or("")};
+  if (job.memory_per_cpu) size.memory = *job.memory_per_cpu * size.cpus;
+  if (job.tres_per_task) size.gres = *job.tres_per_task;
+  return size;
+}
+
+bool has_room_for(const JobRecord& record, const Config& config, const Root& root, const PodPtr& pod) {
+  // A record of before sizes were written tells only of some jobs that they share their nodes.
+  if (!record.task) return record.cpus == 0;
+  Root alone = root;
+  alone.gang.reset();
+  const auto job = describe_job(config, alone, {pod});
+  const auto wanted = job ? task_size(*job) : std::nullopt;
+  return wanted && within(*wanted, *record.task);
+}
 
 std::expected<slurm::JobDescription, DescriptionFaults> describe_job(const Config& config, const Root& root,
                                                                      const std::vector<PodPtr>& pods) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bridge/config.hpp"
+#include "bridge/record.hpp"
 #include "bridge/unit.hpp"
 #include "slurm/types.hpp"
 
@@ -26,6 +27,12 @@ struct DescriptionFaults {
 // Everything of the job but its record, node lists and hold. `pods` are the unit's pods in the unit's order, not empty.
 std::expected<slurm::JobDescription, DescriptionFaults> describe_job(const Config& config, const Root& root,
                                                                      const std::vector<PodPtr>& pods);
+
+// What it gives each of its pods; nullopt: whole nodes.
+std::optional<TaskSize> task_size(const slurm::JobDescription& job);
+// The pod, by a job of its own, would ask for no more than each pod of a job with this record has. False where that
+// cannot be told.
+bool has_room_for(const JobRecord& record, const Config& config, const Root& root, const PodPtr& pod);
 
 // The same over annotations alone, for admission. Keys are whole; others than slurmjob.slinky.slurm.net/* are passed
 // over.

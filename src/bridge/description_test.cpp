@@ -233,5 +233,34 @@ TEST(InQuotes, CutsAtACharacter) {
   EXPECT_EQ(in_quotes(text), "\"" + std::string(99, 'a') + "...\"");
 }
 
+// Of what a job shares with others each of its pods has no more than it was given.
+TEST(HasRoomFor, APodThatAsksForNoMore) {
+  JobRecord record;
+  record.task = TaskSize{2, 2048, "gres/gpu=2,gres/gpu:v100=1"};
+  const auto fits = [&record](const PodPtr& one, Annotations annotations = {}) {
+    annotations.emplace_back("exclusive", "false");
+    return has_room_for(record, Config{}, root(annotations), one);
+  };
+  EXPECT_TRUE(fits(pod({})));
+  EXPECT_TRUE(fits(pod({{"cpu", "1500m"}, {"memory", "2Gi"}}, {{"nvidia.com/gpu", "2"}})));
+  EXPECT_FALSE(fits(pod({{"cpu", "2100m"}})));
+  EXPECT_FALSE(fits(pod({{"memory", "2049Mi"}})));
+  EXPECT_FALSE(fits(pod({}, {{"nvidia.com/gpu", "3"}})));
+  EXPECT_TRUE(fits(pod({}), {{"gres", "gres/gpu:v100=1"}}));
+  EXPECT_FALSE(fits(pod({}), {{"gres", "gres/gpu:a100=1"}}));
+  EXPECT_FALSE(fits(pod({}), {{"gres", "gpu:v100:1"}})) << "is not counted that way there";
+  EXPECT_FALSE(fits(pod({}), {{"mem-per-node", "0"}})) << "all of it";
+  EXPECT_FALSE(fits(pod({}), {{"timelimit", "x"}})) << "cannot be told";
+  EXPECT_FALSE(has_room_for(record, Config{}, root({}), pod({}))) << "whole nodes";
+  record.task->memory = 0;
+  EXPECT_TRUE(fits(pod({{"memory", "20Gi"}})));
+  record.task->memory.reset();
+  EXPECT_FALSE(fits(pod({{"memory", "1Mi"}})));
+  record.task.reset();
+  EXPECT_TRUE(has_room_for(record, Config{}, root({}), pod({{"cpu", "20"}}))) << "its nodes are its own";
+  record.cpus = 2;
+  EXPECT_FALSE(fits(pod({}))) << "a record of before sizes were written";
+}
+
 }  // namespace
 }  // namespace bascule::bridge

@@ -504,6 +504,7 @@ struct PackedGangTest : GangTest {
     job->node_cpus = std::move(cpus);
     view.jobs.back().job = job;
     view.jobs.back().record.cpus = 2;
+    view.jobs.back().record.task = TaskSize{2, 3072};
   }
 };
 
@@ -616,6 +617,32 @@ TEST_F(PackedGangTest, AnAllocationThatIsNotSaidIsNotGuessed) {
   for (const char* name : {"a", "b", "c"}) mark(*add_pod(name), 7);
   add_job(7, {"a", "b", "c"}, "n[1-2]", {});
   EXPECT_TRUE(plan().binds.empty());
+}
+
+// A place is of the size that Slurm gave; the rest of the node is others'.
+TEST_F(PackedGangTest, APlaceGoesToNobodyWhoAsksForMore) {
+  view.root->gang->minimum = 1;
+  bind(*add_pod("a"), 7, "n1");
+  add_pod("b")->phase = kube::PodPhase::kSucceeded;
+  const auto c = add_pod("c", 6);
+  add_job(7, {"a", "b"}, "n1", {4});
+  const auto takes_the_place = [&] {
+    const UnitPlan p = plan();
+    if (p.marks.empty()) {
+      EXPECT_TRUE(p.submit);
+      return false;
+    }
+    EXPECT_EQ(p.marks.front().job, JobId{7});
+    EXPECT_FALSE(p.submit);
+    return true;
+  };
+  EXPECT_FALSE(takes_the_place()) << "more CPUs";
+  c->requests = {{interner("cpu"), Quantity(1)}, {interner("memory"), Quantity(std::int64_t{4} << 30)}};
+  EXPECT_FALSE(takes_the_place()) << "more memory";
+  c->requests = {{interner("cpu"), Quantity(1)}, {interner("memory"), Quantity(std::int64_t{3} << 30)}};
+  EXPECT_TRUE(takes_the_place());
+  c->limits = {{interner("nvidia.com/gpu"), Quantity(4)}};
+  EXPECT_FALSE(takes_the_place()) << "GPUs";
 }
 
 TEST_F(PackedGangTest, DevicesByClassKeepANodeForEach) {

@@ -41,6 +41,27 @@ std::optional<std::vector<Uid>> parse_uids(const json::Array* list) {
   return uids;
 }
 
+json::Object print_task(const TaskSize& task) {
+  json::Object out{{"cpus", task.cpus}};
+  if (task.memory) out["memory"] = *task.memory;
+  if (!task.gres.empty()) out["gres"] = task.gres;
+  return out;
+}
+
+std::uint32_t parse_cpus(const json::Value& value, json::Path path) {
+  return static_cast<std::uint32_t>(
+      std::clamp<std::int64_t>(json::int_at(value, path).value_or(0), 0, std::numeric_limits<std::int32_t>::max()));
+}
+
+std::optional<TaskSize> parse_task(const json::Value& value) {
+  if (json::object_at(value, {"bascule", "task"}) == nullptr) return std::nullopt;
+  TaskSize task{parse_cpus(value, {"bascule", "task", "cpus"})};
+  const auto memory = json::int_at(value, {"bascule", "task", "memory"});
+  if (memory && *memory >= 0) task.memory = static_cast<std::uint64_t>(*memory);
+  task.gres = json::string_at(value, {"bascule", "task", "gres"});
+  return task;
+}
+
 }  // namespace
 
 std::string print_record(const JobRecord& record) {
@@ -53,6 +74,7 @@ std::string print_record(const JobRecord& record) {
       {"v", kVersion}, {"bridge", record.bridge}, {"cluster", record.cluster}, {"unit", record.unit.str()}};
   if (!record.owner.empty()) own["owner"] = record.owner.str();
   if (record.cpus > 0) own["cpus"] = record.cpus;
+  if (record.task) own["task"] = print_task(*record.task);
   own["spec"] = record.spec;
   own["uids"] = std::move(uids);
   return json::dump(json::Object{{"pods", std::move(pods)}, {"bascule", std::move(own)}});
@@ -60,10 +82,10 @@ std::string print_record(const JobRecord& record) {
 
 std::size_t room_for_pods(const JobRecord& record) {
   const auto printed = [](const std::string& text) { return json::dump(json::Value(text)).size() + 1; };  // a comma
-  std::size_t size =
-      print_record(
-          {record.bridge, record.cluster, record.unit, record.spec, {}, {}, record.legacy, record.cpus, record.owner})
-          .size();
+  JobRecord bare = record;
+  bare.pods.clear();
+  bare.uids.clear();
+  std::size_t size = print_record(bare).size();
   std::size_t room = 0;
   while (room < record.pods.size() && room < record.uids.size()) {
     size += printed(record.pods[room].str()) + printed(record.uids[room].str());
@@ -103,8 +125,8 @@ std::optional<JobRecord> parse_record(std::string_view admin_comment) {
   record.cluster = json::string_at(value, {"bascule", "cluster"});
   record.unit = Uid(json::string_at(value, {"bascule", "unit"}));
   record.owner = Uid(json::string_at(value, {"bascule", "owner"}));
-  record.cpus = static_cast<std::uint32_t>(std::clamp<std::int64_t>(
-      json::int_at(value, {"bascule", "cpus"}).value_or(0), 0, std::numeric_limits<std::int32_t>::max()));
+  record.cpus = parse_cpus(value, {"bascule", "cpus"});
+  record.task = parse_task(value);
   record.spec = json::string_at(value, {"bascule", "spec"});
   auto uids = parse_uids(json::array_at(value, {"bascule", "uids"}));
   if (record.bridge.empty() || record.cluster.empty() || record.unit.empty() || !uids ||

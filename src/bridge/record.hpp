@@ -2,7 +2,7 @@
 // Kubernetes, so a lost answer or a crash after submit heals by finding the job again, and nobody else's job is ever
 // touched.
 //
-// {"pods":["ns/name",...],"bascule":{"v":1,"bridge":B,"cluster":C,"unit":U,"owner":O,"cpus":N,"spec":S,"uids":["...",...]}}
+// {"pods":["ns/name",...],"bascule":{"v":1,"bridge":B,"cluster":C,"unit":U,"owner":O,"cpus":N,"task":T,"spec":S,"uids":["...",...]}}
 // `pods` is what slurm-bridge writes and reads; `uids` are the pods' UIDs in the same order.
 #pragma once
 
@@ -16,6 +16,14 @@
 
 namespace bascule::bridge {
 
+// What each pod was given of a node that its job shares with others.
+struct TaskSize {
+  std::uint32_t cpus = 0;
+  std::optional<std::uint64_t> memory = {};  // MiB; 0: all of the node's; nullopt: Slurm's default
+  std::string gres = {};                     // "gres/gpu=1,gres/gpu:TYPE=2"
+  friend bool operator==(const TaskSize&, const TaskSize&) = default;
+};
+
 struct JobRecord {
   std::string bridge;   // scheduler name: several bridges may share one Slurm
   std::string cluster;  // uid of the namespace kube-system
@@ -23,9 +31,10 @@ struct JobRecord {
   std::string spec;     // fingerprint of the description last sent (see fingerprint())
   std::vector<NamespacedName> pods;
   std::vector<Uid> uids;
-  bool legacy = false;     // written by slurm-bridge: only `pods` is known
-  std::uint32_t cpus = 0;  // of each pod, when several may share a node of the job; 0: one pod a node
-  Uid owner = {};          // controller of a single pod, which makes its successor; empty: none, or a gang
+  bool legacy = false;                // written by slurm-bridge: only `pods` is known
+  std::uint32_t cpus = 0;             // of each pod, when several may share a node of the job; 0: one pod a node
+  Uid owner = {};                     // controller of a single pod, which makes its successor; empty: none, or a gang
+  std::optional<TaskSize> task = {};  // nullopt: its nodes are its own
   friend bool operator==(const JobRecord&, const JobRecord&) = default;
 };
 

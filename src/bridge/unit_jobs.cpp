@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "bridge/names.hpp"
 #include "slurm/hostlist.hpp"
@@ -23,8 +24,8 @@ bool is_requeuing(const slurm::JobStates& states) {
 
 class Assigner final {
  public:
-  Assigner(const UnitView& unit, const NodeView& nodes, const UnitMemory& memory)
-      : unit_(unit), nodes_(nodes), memory_(memory) {}
+  Assigner(const Config& config, const UnitView& unit, const NodeView& nodes, const UnitMemory& memory)
+      : config_(config), unit_(unit), nodes_(nodes), memory_(memory) {}
 
   UnitJobs run() {
     rank_jobs();
@@ -120,7 +121,9 @@ class Assigner final {
       if (out_.uncovered.empty()) return;
       const slurm::Job& job = *state.held.view->job;
       if (requeued(job) && !launch_failed(job) && state.held.members() == 0) {
-        std::swap(state.held.pods, out_.uncovered);
+        for (const PodPtr& pod : std::exchange(out_.uncovered, {})) {
+          (has_room(state, pod) ? state.held.pods : out_.uncovered).push_back(pod);
+        }
       }
     }
   }
@@ -183,13 +186,23 @@ class Assigner final {
       }
     }
   }
-  static void take(State& state, std::vector<PodPtr>& from) {
-    while (!state.free.empty() && !from.empty()) {
-      state.held.pods.push_back(from.front());
+  void take(State& state, std::vector<PodPtr>& from) {
+    for (std::size_t i = 0; !state.free.empty() && i < from.size();) {
+      if (!has_room(state, from[i])) {
+        ++i;
+        continue;
+      }
+      state.held.pods.push_back(from[i]);
       state.held.hosts.push_back(state.free.front());
-      from.erase(from.begin());
+      from.erase(from.begin() + static_cast<std::ptrdiff_t>(i));
       state.free.erase(state.free.begin());
     }
+  }
+  // Slurm gives others what its job does not hold of a node.
+  bool has_room(const State& state, const PodPtr& pod) const {
+    const JobRecord& record = state.held.view->record;
+    if (!record.task && record.cpus == 0) return true;
+    return unit_.root && has_room_for(record, config_, *unit_.root, pod);
   }
 
   UnitJobs finish() {
@@ -208,6 +221,7 @@ class Assigner final {
     return std::move(out_);
   }
 
+  const Config& config_;
   const UnitView& unit_;
   const NodeView& nodes_;
   const UnitMemory& memory_;
@@ -267,8 +281,8 @@ bool has_successors(const JobRecord& record) {
   return !record.legacy && (!single || !record.owner.empty());
 }
 
-UnitJobs assign_pods(const UnitView& unit, const NodeView& nodes, const UnitMemory& memory) {
-  return Assigner(unit, nodes, memory).run();
+UnitJobs assign_pods(const Config& config, const UnitView& unit, const NodeView& nodes, const UnitMemory& memory) {
+  return Assigner(config, unit, nodes, memory).run();
 }
 
 }  // namespace bascule::bridge

@@ -5,7 +5,8 @@
 //    whose record names it. Better is: holds more bound pods, is named by more labels, runs, is older.
 //  - A running job gives its nodes to its pods in order of rank; a bound pod, or one being bound, keeps its node. A
 //  node takes one pod, or of a job whose pods may share nodes as many as Slurm gave it CPUs for.
-//  - A node that a pod of a living gang has left goes to the gang's next pod, before that one waits for another job.
+//  - A node that a pod of a living gang has left goes to the gang's next pod, before that one waits for another job; of
+//  a node that is shared, no more is taken than Slurm gave there.
 //  - A job that Slurm has requeued keeps its place in the queue for those who come after the pods it stopped.
 //  - What is left over is uncovered: it needs a job.
 #pragma once
@@ -56,6 +57,6 @@ bool stands_for(const JobRecord& record, const kube::Pod& pod, const Uid& unit);
 // makes in its place.
 bool has_successors(const JobRecord& record);
 
-UnitJobs assign_pods(const UnitView& unit, const NodeView& nodes, const UnitMemory& memory);
+UnitJobs assign_pods(const Config& config, const UnitView& unit, const NodeView& nodes, const UnitMemory& memory);
 
 }  // namespace bascule::bridge

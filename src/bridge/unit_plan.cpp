@@ -51,7 +51,7 @@ UnitPlan UnitPlanner::run() {
   std::erase_if(memory_.layouts, [this](const auto& layout) { return !holds_devices(layout.first); });
   std::erase_if(memory_.untold, [this](const auto& job) { return !holds_devices(job.first); });
   drop_device_claims(waiting);
-  jobs_ = assign_pods(unit_, nodes_, memory_);
+  jobs_ = assign_pods(config_, unit_, nodes_, memory_);
   cancel_surplus();
   if (waiting.empty()) return std::move(plan_);
   for (HeldJob& held : jobs_.jobs) with_job(held);

@@ -62,6 +62,7 @@ bool UnitPlanner::inherit(const std::vector<PodPtr>& pods) {
   if (!unit_.inherits || pods.size() != 1 || unit_.root->gang) return false;
   if (!describe_job(config_, *unit_.root, pods)) return false;  // it may not ask for one of its own either
   const JobView& from = *unit_.inherits;
+  if (!has_room_for(from.record, config_, *unit_.root, pods.front())) return false;  // and it may start at once
   JobRecord record = from.record;
   record.unit = unit_.uid;
   record.pods = {pods.front()->meta.key};
@@ -190,7 +191,9 @@ std::expected<UnitPlanner::Wanted, Waiting> UnitPlanner::describe(std::vector<Po
   }
   const bool packed = description->tasks.has_value();
   const std::uint32_t cpus = packed ? description->cpus_per_task.value_or(1) : 0;
-  const std::size_t room = room_for_pods(record_of(pods, cpus));
+  JobRecord whole = record_of(pods, cpus);
+  whole.task = task_size(*description);
+  const std::size_t room = room_for_pods(whole);
   if (room < needed) {
     return std::unexpected(Waiting{"InvalidRequest",
                                    "the names of the " + std::to_string(needed) +
@@ -218,6 +221,7 @@ std::expected<UnitPlanner::Wanted, Waiting> UnitPlanner::describe(std::vector<Po
   // Said when it is empty, too: a job that waits else goes on shunning a node that fits again.
   description->excluded_nodes = shunned(candidates, least);
   JobRecord record = record_of(pods, cpus);
+  record.task = task_size(*description);
   record.spec = fingerprint(slurm::encode_update(*description));
   description->admin_comment = print_record(record);
   return Wanted{std::move(*description), std::move(record)};
