@@ -17,8 +17,8 @@ namespace {
 
 // Written by the bridge alone. An empty value is the same as none.
 constexpr std::string_view kOwnLabels[] = {names::kSlurmJobId};
-constexpr std::string_view kOwnAnnotations[] = {names::kSlurmNode, names::kSlurmRestarts, names::kSlurmState,
-                                                names::kSlurmReason};
+constexpr std::string_view kOwnAnnotations[] = {names::kSlurmNode, names::kSlurmRestarts, names::kSlurmSubmitted,
+                                                names::kSlurmState, names::kSlurmReason};
 // Which gang the pod belongs to. (spec.schedulingGroup, which says it too, cannot be changed.)
 constexpr std::string_view kGroupLabels[] = {names::kPodGroup, names::kLwsName, names::kLwsGroupKey};
 

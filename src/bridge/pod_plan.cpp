@@ -232,7 +232,9 @@ class PodPlanner final {
     if (view.job->states.ended()) return;
     const bool needed =
         std::ranges::any_of(view_.pods, [&](const PodPtr& pod) { return counts_on(*pod, view) && needs_job(*pod); });
-    if (needed && view.record.legacy) {
+    // Of a job that waits the scheduler writes it, with all else that it asks for.
+    const bool overwritten = view.overwritten && view.job->states.base != slurm::JobState::kPending;
+    if (needed && (view.record.legacy || overwritten)) {
       PodSyncPlan::Adopt adopt{view.job->id, view.record};
       adopt.record.legacy = false;
       const std::size_t room = room_for_pods(adopt.record);

@@ -84,7 +84,9 @@ struct PodSyncPlan {
   };
   struct Adopt {
     JobId job;
-    JobRecord record;  // to replace the one slurm-bridge wrote, so that the job is ours whatever becomes of its pods
+    // To replace the one slurm-bridge wrote, or words that somebody wrote over ours, so that the job is ours whatever
+    // becomes of its pods.
+    JobRecord record;
   };
   std::vector<JobId> asks;  // that pods which are over wait for and Slurm's last table did not have yet
   std::vector<Delete> deletes;

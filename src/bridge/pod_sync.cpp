@@ -337,11 +337,12 @@ struct PodSync::Impl {
       co_await parts.slurm.update_job(one.job, std::move(change), stop);
     } catch (const slurm::Refused& error) {
       // It stays what it was; its pods' labels still tell whose it is.
-      log::limited(log::Level::kWarning, 60s, "job of slurm-bridge not adopted", {{"job", one.job}, {"why", error}});
+      log::limited(log::Level::kWarning, 60s, "record of a job not written", {{"job", one.job}, {"why", error}});
       co_return;
     }
-    log::info("job of slurm-bridge adopted", {{"job", one.job}, {"unit", one.record.unit.str()}});
-    parts.mirror.poke();
+    log::info("record of a job written",
+              {{"job", one.job}, {"unit", one.record.unit.str()}, {"over", one.record.note}});
+    co_await parts.mirror.ask(one.job, stop);
   }
 
   // False: a pod of the job is still there after all, or that could not be seen; later.

@@ -77,7 +77,12 @@ std::string print_record(const JobRecord& record) {
   if (record.task) own["task"] = print_task(*record.task);
   own["spec"] = record.spec;
   own["uids"] = std::move(uids);
-  return json::dump(json::Object{{"pods", std::move(pods)}, {"bascule", std::move(own)}});
+  if (!record.note.empty() && record.note.size() <= kMaxNote) own["note"] = record.note;
+  json::Object whole{{"pods", std::move(pods)}, {"bascule", std::move(own)}};
+  std::string text = json::dump(whole);
+  if (record.note.empty() || text.size() <= kMaxRecord) return text;
+  whole["bascule"].get_object().erase("note");
+  return json::dump(whole);
 }
 
 std::size_t room_for_pods(const JobRecord& record) {
@@ -85,6 +90,7 @@ std::size_t room_for_pods(const JobRecord& record) {
   JobRecord bare = record;
   bare.pods.clear();
   bare.uids.clear();
+  bare.note.clear();
   std::size_t size = print_record(bare).size();
   std::size_t room = 0;
   while (room < record.pods.size() && room < record.uids.size()) {
@@ -127,6 +133,7 @@ std::optional<JobRecord> parse_record(std::string_view admin_comment) {
   record.owner = Uid(json::string_at(value, {"bascule", "owner"}));
   record.cpus = parse_cpus(value, {"bascule", "cpus"});
   record.task = parse_task(value);
+  record.note = json::string_at(value, {"bascule", "note"});
   record.spec = json::string_at(value, {"bascule", "spec"});
   auto uids = parse_uids(json::array_at(value, {"bascule", "uids"}));
   if (record.bridge.empty() || record.cluster.empty() || record.unit.empty() || !uids ||

@@ -2,7 +2,8 @@
 // Kubernetes, so a lost answer or a crash after submit heals by finding the job again, and nobody else's job is ever
 // touched.
 //
-// {"pods":["ns/name",...],"bascule":{"v":1,"bridge":B,"cluster":C,"unit":U,"owner":O,"cpus":N,"task":T,"spec":S,"uids":["...",...]}}
+// {"pods":["ns/name",...],"bascule":{"v":1,"bridge":B,"cluster":C,"unit":U,"owner":O,"cpus":N,"task":T,"spec":S,"uids":["...",...],
+//  "note":N}}
 // `pods` is what slurm-bridge writes and reads; `uids` are the pods' UIDs in the same order.
 #pragma once
 
@@ -35,11 +36,14 @@ struct JobRecord {
   std::uint32_t cpus = 0;             // of each pod, when several may share a node of the job; 0: one pod a node
   Uid owner = {};                     // controller of a single pod, which makes its successor; empty: none, or a gang
   std::optional<TaskSize> task = {};  // nullopt: its nodes are its own
+  std::string note = {};              // what somebody had written over the record, kept where there is room
   friend bool operator==(const JobRecord&, const JobRecord&) = default;
 };
 
 // In bytes. Longer comments are foreign, so whoever writes a record names no more pods than room_for_pods().
 inline constexpr std::size_t kMaxRecord = std::size_t{1} << 20;
+
+inline constexpr std::size_t kMaxNote = 1024;
 
 std::string print_record(const JobRecord& record);
 // How many of its pods, from the first on, a record of kMaxRecord can name.

@@ -21,6 +21,26 @@ TEST(Record, KeepsEverythingAcrossPrintAndParse) {
   const auto back = parse_record(print_record(sample()));
   ASSERT_TRUE(back);
   EXPECT_EQ(*back, sample());
+  JobRecord shares = sample();
+  shares.task = TaskSize{2, 0, "gres/gpu=1"};
+  shares.note = "INC-17 \"quoted\"";
+  EXPECT_EQ(parse_record(print_record(shares)), shares);
+  shares.task = TaskSize{2};
+  EXPECT_EQ(parse_record(print_record(shares)), shares);
+}
+
+// It is whose the job is that must be kept.
+TEST(Record, KeepsTheWordsOfOthersWhereThereIsRoom) {
+  JobRecord record = sample();
+  record.note = std::string(kMaxNote + 1, 'x');
+  EXPECT_EQ(print_record(record), print_record(sample()));
+  const std::size_t room = kMaxRecord - print_record(record).size();
+  record.pods.front().name += std::string(room - 100, 'x');
+  JobRecord longer = record;
+  longer.note = std::string(kMaxNote, 'y');
+  record.note.clear();
+  EXPECT_EQ(parse_record(print_record(longer)), record);
+  EXPECT_EQ(room_for_pods(longer), 2u);
 }
 
 TEST(Record, IsReadableBySlurmBridge) {

@@ -219,7 +219,7 @@ bool Scheduler::Impl::is_anothers(const slurm::Job& job) const {
   return !record->legacy && (record->bridge != self.bridge || record->cluster != self.cluster);
 }
 
-slurm::Knowledge Scheduler::Impl::labelled(const UnitView& view) const {
+slurm::Knowledge Scheduler::Impl::labelled(UnitView& view) const {
   for (const PodPtr& pod : view.pods) {
     const JobId job = label_of(*pod);
     if (!job || !wants_node(*pod) || index->record(job) != nullptr) continue;
@@ -228,6 +228,7 @@ slurm::Knowledge Scheduler::Impl::labelled(const UnitView& view) const {
     const auto seen = mirror.job(job);
     if (known == slurm::Knowledge::kPresent && seen && seen->states.ended()) continue;
     if (known == slurm::Knowledge::kPresent && seen && is_anothers(*seen)) continue;
+    if (known == slurm::Knowledge::kPresent) view.foreign = seen;
     if (known != slurm::Knowledge::kGone) return known;
   }
   return slurm::Knowledge::kGone;

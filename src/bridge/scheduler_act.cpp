@@ -20,9 +20,10 @@ json::Object mark_patch(const kube::Pod& pod, JobId job) {
                                     {"finalizers", json::Array{std::string(names::kFinalizer)}}}}};
 }
 
-json::Value binding(const kube::Pod& pod, const std::string& node, std::uint32_t restarts) {
+json::Value binding(const kube::Pod& pod, const std::string& node, const UnitPlan::Bind& bind) {
   json::Object annotations{{std::string(names::kSlurmNode), node}};
-  if (restarts > 0) annotations[names::kSlurmRestarts] = std::to_string(restarts);
+  if (bind.restarts > 0) annotations[names::kSlurmRestarts] = std::to_string(bind.restarts);
+  if (bind.submitted > 0) annotations[names::kSlurmSubmitted] = std::to_string(bind.submitted);
   return json::Object{{"apiVersion", "v1"},
                       {"kind", "Binding"},
                       {"metadata", json::Object{{"name", pod.meta.key.name},
@@ -355,8 +356,8 @@ Task<> Scheduler::Impl::bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token 
   bool failed = false;
   bool denied = false;
   try {
-    co_await kube.create_sub(kube::resources::kPods, bind.pod->meta.key, "binding",
-                             binding(*bind.pod, node, bind.restarts), stop);
+    co_await kube.create_sub(kube::resources::kPods, bind.pod->meta.key, "binding", binding(*bind.pod, node, bind),
+                             stop);
   } catch (const kube::NotFound&) {
     failed = true;
   } catch (const kube::Conflict& error) {

@@ -81,7 +81,7 @@ struct Scheduler::Impl {
   void all_again();
   SlurmView slurm_view() const;
   bool is_anothers(const slurm::Job& job) const;
-  slurm::Knowledge labelled(const UnitView& view) const;
+  slurm::Knowledge labelled(UnitView& view) const;
   Task<runtime::Result> reconcile(Uid unit, std::stop_token stop);
   void tell_of_root(const Root& root, const std::vector<PodPtr>& about);
   Task<> tell_failure(const Uid& unit, Waiting waiting, std::stop_token stop);

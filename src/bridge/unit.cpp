@@ -68,6 +68,13 @@ std::uint32_t restarts_of(const kube::Pod& pod) noexcept {
   return restarts;
 }
 
+std::int64_t submitted_of(const kube::Pod& pod) noexcept {
+  const std::string_view text = kube::value_or(pod.meta.annotations, names::kSlurmSubmitted);
+  std::int64_t submitted = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), submitted);
+  return error == std::errc{} && end == text.data() + text.size() ? submitted : 0;
+}
+
 bool ranks_before(const kube::Pod& a, const kube::Pod& b) noexcept {
   if (a.meta.key.ns != b.meta.key.ns) return a.meta.key.ns < b.meta.key.ns;
   const std::string_view x = a.meta.key.name;

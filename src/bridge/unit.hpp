@@ -66,6 +66,9 @@ JobId label_of(const kube::Pod& pod) noexcept;
 // How often its job had been started anew when the pod was bound; 0 for one that is not bound.
 std::uint32_t restarts_of(const kube::Pod& pod) noexcept;
 
+// When the job that gave a bound pod its node was submitted; 0: not said.
+std::int64_t submitted_of(const kube::Pod& pod) noexcept;
+
 // The order of a gang's members on the nodes: by namespace and name, numbers in names by value (w-2 before w-10).
 bool ranks_before(const kube::Pod& a, const kube::Pod& b) noexcept;
 void sort_by_rank(std::vector<PodPtr>& pods);

@@ -87,7 +87,7 @@ UnitPlanner::Seats UnitPlanner::seats(const HeldJob& held) {
       out.unmade.push_back(host);
     } else if (refusal.empty()) {
       beside[host].push_back(held.pods[i]);
-      out.binds.push_back({held.pods[i], node, job.id, job.restart_count, std::move(device_claim)});
+      out.binds.push_back({held.pods[i], node, job.id, job.restart_count, job.submit_time, std::move(device_claim)});
     } else {
       out.firm = out.firm || !ending;
       out.problem = fmt::format("node {} {}", host, refusal);

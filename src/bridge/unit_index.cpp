@@ -4,11 +4,18 @@
 #include <map>
 #include <optional>
 
+#include "bridge/names.hpp"
 #include "bridge/unit_jobs.hpp"
 
 namespace bascule::bridge {
 
 namespace {
+
+// What was written on the pod when it was bound, which nobody but the bridge may write.
+bool names_job(const kube::Pod& pod, JobId job, std::int64_t submitted) {
+  return submitted > 0 && pod.bound() && label_of(pod) == job && submitted_of(pod) == submitted &&
+         pod.meta.has_finalizer(names::kFinalizer);
+}
 
 // A slurmctld that has lost its state gives the ids of its jobs to others. A requeue makes a job's submit time anew,
 // and of one that was just submitted it is not known yet: there the comment tells.
@@ -16,6 +23,10 @@ bool is_another(const slurm::Job& before, const slurm::Job& after, const JobReco
   if (after.submit_time == before.submit_time) return false;
   if (before.submit_time != 0 && !requeued(after)) return true;
   const auto record = parse_record(after.admin_comment);
+  // A job_submit plug-in has written over the record of a job that was just submitted. Users cannot: the comment of a
+  // job of theirs is empty.
+  const bool same_name = !before.name.empty() && after.name == before.name;
+  if (before.submit_time == 0 && !record && after.external && same_name && !after.admin_comment.empty()) return false;
   return !(record && record->unit == known.unit) && before.admin_comment != after.admin_comment;
 }
 
@@ -68,8 +79,11 @@ void UnitIndex::on_job(const slurm::ClusterMirror::JobChange& change) {
       follow_requeued(*change.after, record->owner);
       records_.insert_or_assign(id, std::move(*record));
     }
+    follow_overwritten(*change.after, record.has_value());
+  } else {
+    legacy_.erase(id);
+    unrecorded_.erase(id);
   }
-  if (!change.after) legacy_.erase(id);
   const auto known = records_.find(id);
   if (known != records_.end()) {
     const Uid unit = known->second.unit;
@@ -79,6 +93,24 @@ void UnitIndex::on_job(const slurm::ClusterMirror::JobChange& change) {
   if (labelled == labelled_.end()) return;
   const std::set<Uid> units = labelled->second;
   for (const Uid& unit : units) changed_(unit);
+}
+
+void UnitIndex::follow_overwritten(const slurm::Job& job, bool has_record) {
+  overwritten_.erase(job.id);
+  unrecorded_.erase(job.id);
+  if (has_record || !job.external) return;
+  const auto known = records_.find(job.id);
+  if (known == records_.end()) {
+    unrecorded_.emplace(job.id, job.submit_time);
+    return;
+  }
+  overwritten_.insert(job.id);
+  if (!job.admin_comment.empty()) known->second.note = job.admin_comment;
+}
+
+bool UnitIndex::names_unrecorded(const kube::Pod& pod, JobId job) const {
+  const auto it = unrecorded_.find(job);
+  return it != unrecorded_.end() && names_job(pod, job, it->second);
 }
 
 void UnitIndex::follow_requeued(const slurm::Job& job, const Uid& owner) {
@@ -101,6 +133,7 @@ void UnitIndex::forget_record(JobId job) {
   forget_requeued(job, known->second.owner);
   units_[unit].jobs.erase(job);
   records_.erase(known);
+  overwritten_.erase(job);
   forget_if_empty(unit);
   changed_(unit);
 }
@@ -138,7 +171,7 @@ std::vector<JobView> UnitIndex::jobs(const Uid& unit, const FindJob& find) const
   if (it == units_.end()) return out;
   for (const JobId id : it->second.jobs) {
     auto [job, confirmed_at] = find(id);
-    if (job) out.push_back({std::move(job), records_.at(id), confirmed_at});
+    if (job) out.push_back({std::move(job), records_.at(id), confirmed_at, overwritten_.contains(id)});
   }
   std::ranges::move(legacy_jobs(unit, it->second, find), std::back_inserter(out));
   return out;
@@ -149,11 +182,17 @@ std::vector<JobView> UnitIndex::legacy_jobs(const Uid& unit, const Entry& entry,
   for (const PodPtr& pod : entry.pods) {
     const JobId id = label_of(*pod);
     const auto legacy = legacy_.find(id);
-    if (legacy == legacy_.end() || std::ranges::count(legacy->second.pods, pod->meta.key) == 0) continue;
+    const bool unrecorded = names_unrecorded(*pod, id);
+    const bool named = legacy != legacy_.end() && std::ranges::count(legacy->second.pods, pod->meta.key) > 0;
+    if (!named && !unrecorded) continue;
     JobView& view = found[id];
     if (!view.job) {
       auto [job, confirmed_at] = find(id);
       view = {std::move(job), {self_.bridge, self_.cluster, unit, {}, {}, {}, true}, confirmed_at};
+      if (unrecorded) {
+        view.record.task = TaskSize{};  // not known: nobody else is given its places
+        if (view.job) view.record.note = view.job->admin_comment;
+      }
     }
     view.record.pods.push_back(pod->meta.key);
     view.record.uids.push_back(pod->meta.uid);
@@ -173,20 +212,24 @@ const JobRecord* UnitIndex::record(JobId job) const {
 bool UnitIndex::has_job(const Uid& unit, JobId job) const {
   if (const JobRecord* known = record(job)) return known->unit == unit;
   const auto legacy = legacy_.find(job);
-  if (legacy == legacy_.end()) return false;
-  return std::ranges::any_of(
-      pods(unit), [&legacy](const PodPtr& pod) { return std::ranges::count(legacy->second.pods, pod->meta.key) > 0; });
+  return std::ranges::any_of(pods(unit), [&](const PodPtr& pod) {
+    if (legacy == legacy_.end()) return names_unrecorded(*pod, job);
+    return std::ranges::count(legacy->second.pods, pod->meta.key) > 0;
+  });
 }
 
 bool UnitIndex::has_job(const Uid& unit, const slurm::Job& answer) const {
   const auto named = parse_record(answer.admin_comment);
   const bool anothers = named && !named->legacy && !(is_ours(*named) && named->unit == unit);
+  const auto unrecorded = unrecorded_.find(answer.id);
+  if (unrecorded != unrecorded_.end() && unrecorded->second != answer.submit_time) return false;
   return !anothers && has_job(unit, answer.id);
 }
 
 bool UnitIndex::is_job_of(const slurm::Job& job, const kube::Pod& pod) const {
   if (const JobRecord* known = record(job.id)) return stands_for(*known, pod, unit_of(pod));
   const auto legacy = parse_record(job.admin_comment);
+  if (!legacy && job.external && names_job(pod, job.id, job.submit_time)) return true;
   return legacy && legacy->legacy && stands_for(*legacy, pod, unit_of(pod));
 }
 

@@ -27,7 +27,8 @@ class UnitIndex final {
   // Sorted by namespace and name.
   std::vector<PodPtr> pods(const Uid& unit) const;
   // Jobs of the unit that Slurm still lists, ended ones too, by id. A job that slurm-bridge made counts when it names a
-  // pod of the unit and that pod's label names it: its record is then legacy, with unit and UIDs filled in.
+  // pod of the unit and that pod's label names it: its record is then legacy, with unit and UIDs filled in. So does one
+  // whose record somebody has overwritten, when a bound pod of the unit names it by its id and the time of its submit.
   std::vector<JobView> jobs(const Uid& unit, const slurm::ClusterMirror& mirror) const;
   // The same by what `find` says of a job: the job, nullptr when Slurm does not list it, and when that was confirmed.
   using FindJob = std::function<std::pair<std::shared_ptr<const slurm::Job>, TimePoint>(JobId)>;
@@ -61,14 +62,18 @@ class UnitIndex final {
   void follow_requeued(const slurm::Job& job, const Uid& owner);
   void forget_requeued(JobId job, const Uid& owner);
   std::vector<JobView> legacy_jobs(const Uid& unit, const Entry& entry, const FindJob& find) const;
+  void follow_overwritten(const slurm::Job& job, bool has_record);
+  bool names_unrecorded(const kube::Pod& pod, JobId job) const;
 
   Identity self_;
   std::function<void(const Uid&)> changed_;
   std::unordered_map<Uid, Entry> units_;
   std::unordered_map<JobId, JobRecord> records_;
-  std::unordered_map<Uid, std::set<JobId>> requeued_;  // live jobs of single pods, by the pods' controller
-  std::unordered_map<JobId, JobRecord> legacy_;        // whose they are only a pod's label can tell
-  std::unordered_map<JobId, std::set<Uid>> labelled_;  // units whose pods name this job
+  std::unordered_map<Uid, std::set<JobId>> requeued_;   // live jobs of single pods, by the pods' controller
+  std::unordered_map<JobId, JobRecord> legacy_;         // whose they are only a pod's label can tell
+  std::set<JobId> overwritten_;                         // of records_: their comments are others' words
+  std::unordered_map<JobId, std::int64_t> unrecorded_;  // external jobs without any record: when they were submitted
+  std::unordered_map<JobId, std::set<Uid>> labelled_;   // units whose pods name this job
 };
 
 }  // namespace bascule::bridge

@@ -156,6 +156,64 @@ TEST_F(UnitIndexTest, OfAJobThatWasJustSubmittedTheCommentTells) {
   }
 }
 
+// A job_submit plug-in wrote its words before any table had the job; users cannot.
+TEST_F(UnitIndexTest, WhatAPluginWritesAtTheSubmitIsNoOtherJob) {
+  put_job(7, "a", "", 0);
+  auto learnt = std::make_shared<slurm::Job>(*jobs[JobId{7}]);
+  learnt->name = "trainer";
+  index.on_job({std::exchange(jobs[JobId{7}], learnt), learnt});
+  auto after = std::make_shared<slurm::Job>(*learnt);
+  after->submit_time = 200;
+  after->admin_comment = "checked";
+  index.on_job({std::exchange(jobs[JobId{7}], after), after});
+  const auto seen = index.jobs(Uid("uid-a"), find());
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_TRUE(seen[0].overwritten);
+  EXPECT_EQ(seen[0].record.note, "checked");
+  auto back = std::make_shared<slurm::Job>(*after);
+  back->admin_comment = print_record(seen[0].record);
+  index.on_job({std::exchange(jobs[JobId{7}], back), back});
+  EXPECT_FALSE(index.jobs(Uid("uid-a"), find()).at(0).overwritten);
+  EXPECT_EQ(index.record(JobId{7})->note, "checked");
+  auto another = std::make_shared<slurm::Job>(*after);
+  another->name = "of a user";
+  index.on_job({learnt, another});
+  EXPECT_FALSE(index.has_job(Uid("uid-a"), JobId{7}));
+}
+
+// ... nor is a job whose record nobody has seen, where a pod that it gave its node says so.
+TEST_F(UnitIndexTest, ABoundPodNamesTheJobWhoseRecordIsOverwritten) {
+  auto job = std::make_shared<slurm::Job>();
+  job->id = JobId{7};
+  job->external = true;
+  job->submit_time = 200;
+  job->admin_comment = "INC-17";
+  jobs[JobId{7}] = job;
+  index.on_job({nullptr, job});
+  const auto bound = [this](const std::string& name, std::string_view submitted) {
+    auto made = std::make_shared<kube::Pod>(*pod(name, "bridge"));
+    made->node_name = interner("n1");
+    made->meta.labels = {{interner(names::kSlurmJobId), interner("7")}};
+    made->meta.finalizers = {interner(names::kFinalizer)};
+    made->meta.annotations = {{interner(names::kSlurmSubmitted), interner(submitted)}};
+    index.on_pod(nullptr, made);
+    return made;
+  };
+  const auto a = bound("a", "200");
+  const auto b = bound("b", "199");
+  EXPECT_TRUE(index.has_job(Uid("uid-a"), *job) && index.is_job_of(*job, *a));
+  EXPECT_FALSE(index.has_job(Uid("uid-b"), *job) || index.is_job_of(*job, *b));
+  const auto seen = index.jobs(Uid("uid-a"), find());
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_TRUE(seen[0].record.legacy) << "it is adopted";
+  EXPECT_EQ(seen[0].record.uids, std::vector{Uid("uid-a")});
+  EXPECT_EQ(seen[0].record.note, "INC-17");
+  EXPECT_TRUE(index.jobs(Uid("uid-b"), find()).empty());
+  slurm::Job answer = *job;
+  answer.submit_time = 300;
+  EXPECT_FALSE(index.has_job(Uid("uid-a"), answer)) << "by now the id is another's";
+}
+
 // It was handed on, or is another bridge's, and a table that was asked for before came in after the question.
 TEST_F(UnitIndexTest, TheAnswerAboutAJobSaysWhoseItIsBeforeATableDoes) {
   put_job(7, "a", "", 0);

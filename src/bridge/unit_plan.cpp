@@ -194,7 +194,11 @@ void UnitPlanner::follow(const HeldJob& held, Waiting& waiting, std::size_t othe
   waiting.pods = with(joining);
   if (!wanted) {
     waiting.message += "; its request cannot be changed now: " + wanted.error().message;
-  } else if (differs(view.record, wanted->record)) {
+  } else if (view.overwritten || differs(view.record, wanted->record)) {
+    if (!view.record.note.empty()) {
+      wanted->record.note = view.record.note;
+      wanted->description.admin_comment = print_record(wanted->record);
+    }
     std::string mark = fingerprint(*wanted->description.admin_comment);
     const auto asked = memory_.updates.find(view.job->id);
     const bool known = asked != memory_.updates.end();
@@ -218,7 +222,7 @@ std::vector<PodPtr> UnitPlanner::take_joining(const JobView& view, const std::ve
   if (jobs_.uncovered.empty()) return {};
   std::vector<PodPtr> all = held;
   std::ranges::copy(jobs_.uncovered, std::back_inserter(all));
-  const std::size_t room = room_for_pods(record_of(all, view.record.cpus));
+  const std::size_t room = room_for_pods(record_of(all, view.record.cpus, view.record.task));
   std::size_t count = std::min(jobs_.uncovered.size(), room > held.size() ? room - held.size() : 0);
   if (view.record.cpus > 0) {
     const std::size_t wanted = minimum() > others ? minimum() - others : 1;

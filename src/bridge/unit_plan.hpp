@@ -64,6 +64,7 @@ struct JobView {
   std::shared_ptr<const slurm::Job> job;
   JobRecord record;
   TimePoint confirmed_at{};  // when its state was last confirmed by slurmctld
+  bool overwritten = false;  // the record is remembered: its comment is other words by now
 };
 
 struct UnitView {
@@ -75,6 +76,7 @@ struct UnitView {
   std::vector<JobView> jobs;                            // of this unit: record names it and our bridge and cluster
   std::optional<JobView> inherits;                      // requeued, of a pod whose successor this single pod is
   slurm::Knowledge labelled = slurm::Knowledge::kGone;  // of a job that a waiting pod's label names and `jobs` lacks
+  std::shared_ptr<const slurm::Job> foreign = {};       // that job, where it is there
 };
 
 struct SlurmView {
@@ -230,6 +232,7 @@ struct UnitPlan {
     NodePtr node;
     JobId job;
     std::uint32_t restarts = 0;                    // of the job, before this start
+    std::int64_t submitted = 0;                    // when the job was; 0: not known
     std::optional<WantedClaim> device_claim = {};  // must stand before the pod is bound
     bool all_or_none = false;                      // with all others of its job that are to be bound
   };

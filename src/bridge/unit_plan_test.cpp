@@ -640,6 +640,27 @@ TEST_F(UnitPlanTest, ARequeuedJobIsInherited) {
   EXPECT_TRUE(plan().submit) << "Slurm would not have it";
 }
 
+// It may start before Slurm has heard of what the successor asks for.
+TEST_F(UnitPlanTest, ARequeuedJobGoesToNobodyWhoAsksForMore) {
+  learn_spec();
+  auto job = std::make_shared<slurm::Job>();
+  job->id = JobId{7};
+  job->states.base = slurm::JobState::kPending;
+  job->restart_count = 1;
+  JobRecord record{self.bridge, self.cluster, Uid("u0"), submitted_spec, {{"ns", "old"}},
+                   {Uid("u0")}, false,        0,         Uid("rs")};
+  record.task = TaskSize{2, 4096};
+  view.inherits = JobView{job, record, now};
+  EXPECT_TRUE(plan().submit) << "whole nodes";
+  view.root->annotations = {{interner("slurmjob.slinky.slurm.net/exclusive"), interner("false")}};
+  pod.requests = {{interner("cpu"), Quantity(2)}};
+  const UnitPlan same = plan();
+  ASSERT_TRUE(same.update);
+  EXPECT_EQ(parse_record(*same.update->description.admin_comment)->task, record.task);
+  pod.requests = {{interner("cpu"), Quantity(3)}};
+  EXPECT_FALSE(plan().update);
+}
+
 TEST_F(UnitPlanTest, GatedPodsAreLeftAlone) {
   pod.scheduling_gates = {interner("wait")};
   const UnitPlan p = plan();
@@ -654,6 +675,13 @@ TEST_F(UnitPlanTest, ForeignJobNamedByTheLabelIsNotTouched) {
   EXPECT_FALSE(p.submit);
   EXPECT_TRUE(p.cancels.empty());
   EXPECT_EQ(p.waiting.at(0).reason, "ForeignJob");
+  EXPECT_NE(p.waiting.at(0).message.find("belongs to something else"), std::string::npos);
+  auto job = std::make_shared<slurm::Job>();
+  job->id = JobId{99};
+  job->admin_comment = "INC-17";
+  view.foreign = job;
+  EXPECT_NE(plan().waiting.at(0).message.find("Slurm job 99"), std::string::npos);
+  EXPECT_NE(plan().waiting.at(0).message.find("it is \"INC-17\""), std::string::npos);
 }
 
 TEST_F(UnitPlanTest, NoNodeFitsSaysHowMany) {

@@ -56,6 +56,7 @@ class UnitPlanner final {
     JobRecord record;
   };
   void without_job(const std::vector<PodPtr>& pods);
+  std::string foreign_job() const;
   std::string why_refused(const std::vector<PodPtr>& pods) const;
   bool inherit(const std::vector<PodPtr>& pods);
   bool doubt_settled(const std::vector<PodPtr>& pods);
@@ -67,7 +68,7 @@ class UnitPlanner final {
   }
   bool ended_lately(const std::vector<PodPtr>& pods);
   std::vector<std::string> shunned(const Candidates& candidates, std::size_t least) const;
-  JobRecord record_of(const std::vector<PodPtr>& pods, std::uint32_t cpus) const;
+  JobRecord record_of(const std::vector<PodPtr>& pods, std::uint32_t cpus, std::optional<TaskSize> task) const;
   std::expected<Wanted, Waiting> describe(std::vector<PodPtr> pods, std::size_t elsewhere);
 
   // unit_bind.cpp

@@ -20,8 +20,7 @@ void UnitPlanner::without_job(const std::vector<PodPtr>& pods) {
   if (unit_.labelled == slurm::Knowledge::kPresent) {
     wake_at(now_ + 30s);
     return wait(pods, "ForeignJob",
-                "the Slurm job named by the pod's label belongs to something else; remove the label " +
-                    std::string(names::kSlurmJobId) + " to submit a new one");
+                foreign_job() + "remove the label " + std::string(names::kSlurmJobId) + " to submit a new one");
   }
   if (!slurm_.nodes_synced) return wait(pods, "SlurmUnknown", "waiting for the first node table from Slurm");
   if (!unit_.root) {
@@ -43,6 +42,17 @@ void UnitPlanner::without_job(const std::vector<PodPtr>& pods) {
     plan_.waits_for_nodes = true;
     plan_.waiting.push_back(std::move(wanted.error()));
   }
+}
+
+std::string UnitPlanner::foreign_job() const {
+  if (!unit_.foreign || parse_record(unit_.foreign->admin_comment)) {
+    return "the Slurm job named by the pod's label belongs to something else; ";
+  }
+  const std::string id = unit_.foreign->id.str();
+  return "Slurm job " + id +
+         ", named by the pod's label, does not say whose it is: its admin comment was overwritten, " + "it is " +
+         in_quotes(unit_.foreign->admin_comment) + "; if it is of this pod, scancel " + id +
+         ", which else holds its nodes for nobody; ";
 }
 
 // Slurm's words, and what it cannot know: that Kubernetes has GPUs where it counts none.
@@ -162,8 +172,10 @@ std::vector<std::string> UnitPlanner::shunned(const Candidates& candidates, std:
 }
 
 // Without the description's fingerprint, but as long as with one.
-JobRecord UnitPlanner::record_of(const std::vector<PodPtr>& pods, std::uint32_t cpus) const {
+JobRecord UnitPlanner::record_of(const std::vector<PodPtr>& pods, std::uint32_t cpus,
+                                 std::optional<TaskSize> task) const {
   JobRecord record{self_.bridge, self_.cluster, unit_.uid, fingerprint({}), {}, {}, false, cpus};
+  record.task = std::move(task);
   for (const PodPtr& pod : pods) {
     record.pods.push_back(pod->meta.key);
     record.uids.push_back(pod->meta.uid);
@@ -191,9 +203,8 @@ std::expected<UnitPlanner::Wanted, Waiting> UnitPlanner::describe(std::vector<Po
   }
   const bool packed = description->tasks.has_value();
   const std::uint32_t cpus = packed ? description->cpus_per_task.value_or(1) : 0;
-  JobRecord whole = record_of(pods, cpus);
-  whole.task = task_size(*description);
-  const std::size_t room = room_for_pods(whole);
+  const std::optional<TaskSize> task = task_size(*description);
+  const std::size_t room = room_for_pods(record_of(pods, cpus, task));
   if (room < needed) {
     return std::unexpected(Waiting{"InvalidRequest",
                                    "the names of the " + std::to_string(needed) +
@@ -220,8 +231,7 @@ std::expected<UnitPlanner::Wanted, Waiting> UnitPlanner::describe(std::vector<Po
   }
   // Said when it is empty, too: a job that waits else goes on shunning a node that fits again.
   description->excluded_nodes = shunned(candidates, least);
-  JobRecord record = record_of(pods, cpus);
-  record.task = task_size(*description);
+  JobRecord record = record_of(pods, cpus, task);
   record.spec = fingerprint(slurm::encode_update(*description));
   description->admin_comment = print_record(record);
   return Wanted{std::move(*description), std::move(record)};
