@@ -79,17 +79,17 @@ Duration MirrorCore::interval(TimePoint now) const {
 
 TimePoint MirrorCore::full_due() const {
   if (full_done_ == TimePoint::min()) return full_wanted_;
-  const TimePoint regular = full_done_ + std::max(options_.full_interval, full_cost_ * kFullShare);
-  const TimePoint wanted = std::max(full_wanted_, full_done_ + std::max(kFullGap, full_cost_ * kWantedFullShare));
+  const TimePoint regular = full_done_ + std::max(options_.full_interval, full_cost_.usual * kFullShare);
+  const TimePoint wanted = std::max(full_wanted_, full_done_ + std::max(kFullGap, full_cost_.usual * kWantedFullShare));
   return std::min(regular, wanted);
 }
 
 TimePoint MirrorCore::nodes_due() const {
   if (!options_.want_nodes) return TimePoint::max();
   if (nodes_done_ == TimePoint::min()) return nodes_wanted_;
-  const TimePoint regular = nodes_done_ + std::max(options_.node_interval, nodes_cost_ * kFullShare);
+  const TimePoint regular = nodes_done_ + std::max(options_.node_interval, nodes_cost_.usual * kFullShare);
   // Somebody waits for it. One slow answer, as the first one of a slurmrestd under load, must not make him wait long.
-  const Duration gap = std::min(nodes_cost_ * kWantedFullShare, kLongestNodesGap);
+  const Duration gap = std::min(nodes_cost_.usual * kWantedFullShare, kLongestNodesGap);
   const TimePoint wanted = std::max(nodes_wanted_, nodes_done_ + std::max<Duration>(kSoon, gap));
   return std::min(regular, wanted);
 }
@@ -294,7 +294,7 @@ bool MirrorCore::take_state(const JobBrief& brief, const std::shared_ptr<const J
 // One by one, or by the full table when that is cheaper.
 void MirrorCore::want_jobs(const std::vector<JobId>& ids, TimePoint now) {
   const auto count = static_cast<int>(std::min<std::size_t>(ids.size() + wanted_.size(), 1'000'000));
-  if (count > static_cast<int>(kAtOnce) && job_cost_ * count > std::max<Duration>(full_cost_, 20ms)) {
+  if (count > static_cast<int>(kAtOnce) && job_cost_ * count > std::max<Duration>(full_cost_.usual, 20ms)) {
     // The table brings them all. One that is on its way may be too old: the next look will tell.
     if (!jobs_asked_) full_wanted_ = std::min(full_wanted_, now);
     for (const JobId id : ids) asked_about_.erase(id);
@@ -326,7 +326,7 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, JobList table) {
     return trusted_table(ask, now, highest_);
   }
   jobs_whole_ = now;
-  full_cost_ = full_cost_ == Duration{} ? now - ask.at : (full_cost_ + (now - ask.at)) / 2;
+  full_cost_.take(now - ask.at);
   if (!believe(ask, now, table)) return;
 
   std::vector<std::pair<JobId, Job>> rows;
@@ -418,7 +418,7 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, NodeList table) {
     nodes_.take_same_table(ask.at, epoch_, counts(ask));
   } else {
     nodes_whole_ = now;
-    nodes_cost_ = nodes_cost_ == Duration{} ? now - ask.at : (nodes_cost_ + (now - ask.at)) / 2;
+    nodes_cost_.take(now - ask.at);
     std::vector<std::pair<std::string, Node>> rows;
     rows.reserve(table.nodes.size());
     for (Node& node : table.nodes) {

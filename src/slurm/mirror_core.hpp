@@ -153,8 +153,12 @@ class MirrorCore final {
   TimePoint nodes_wanted_;
   TimePoint nodes_done_ = TimePoint::min();
   Duration states_cost_{};
-  Duration full_cost_{};
-  Duration nodes_cost_{};
+  // Of a table. One that came late is not costly: slurmctld was away for a while.
+  struct Cost {
+    Duration last{}, usual{};
+    void take(Duration now) { usual = std::min(std::exchange(last, now), now); }
+  };
+  Cost full_cost_, nodes_cost_;
   Duration job_cost_ = std::chrono::milliseconds(3);
 
   std::int64_t jobs_since_ = 0;

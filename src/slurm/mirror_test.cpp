@@ -314,6 +314,32 @@ TEST(MirrorCore, SleepsWithoutAnAlarmOnlyWhileAQuestionIsOpen) {
   EXPECT_EQ(core.wake(retry), TimePoint::max()) << "its answer wakes";
 }
 
+// slurmctld was away while it was asked. A table that is costly each time is asked for less often.
+TEST(MirrorCore, OneTableThatCameLateDoesNotPutOffTheNext) {
+  TimePoint now{1h};
+  MirrorCore core({}, now);
+  const auto gap_after = [&core, &now](Duration late) {
+    const TimePoint begin = now;
+    while (true) {
+      for (const auto& ask : core.next(now)) {
+        if (ask.kind == MirrorCore::Kind::kStates) core.answered(ask, now, std::vector<JobBrief>{});
+        if (ask.kind == MirrorCore::Kind::kNodes) core.answered(ask, now, NodeList{});
+        if (ask.kind != MirrorCore::Kind::kJobs) continue;
+        const Duration gap = now - begin;
+        now += late;
+        core.answered(ask, now, JobList{});
+        return gap;
+      }
+      now += 100ms;
+    }
+  };
+  gap_after(50s);
+  EXPECT_LE(gap_after(10ms), 11s);
+  EXPECT_LE(gap_after(50s), 11s);
+  EXPECT_LE(gap_after(50s), 11s);
+  EXPECT_GE(gap_after(10ms), 10min);
+}
+
 TEST_F(MirrorTest, NextFullIsAskedForAfterTheCall) {
   sync();
   world.loop.advance(5s);
