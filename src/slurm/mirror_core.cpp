@@ -256,7 +256,7 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, const std::vector<JobBr
     const auto* entry = jobs_.entry(brief.id);
     if (entry && entry->known_at > ask.at) continue;
     const auto job = jobs_.find(brief.id);
-    if (job && job->states == brief.states) {
+    if (job && job->states == brief.states && !entry->lost) {
       jobs_.confirm(brief.id, ask.at);
       asked_about_.erase(brief.id);
       continue;
@@ -285,6 +285,8 @@ bool MirrorCore::take_state(const JobBrief& brief, const std::shared_ptr<const J
                             TimePoint now) {
   if (!wants_detail_ || wants_detail_(brief.id, known.get(), brief.states)) return false;
   if (!known) return true;
+  // Its id may have been given anew: a new state with the record of before would make another's job ours.
+  if (jobs_.entry(brief.id)->lost || (known->states.ended() && !brief.states.ended())) return false;
   Job changed = *known;
   changed.states = brief.states;
   jobs_.learn(brief.id, std::move(changed), ask.at, now);

@@ -57,11 +57,13 @@ class MirrorTable final {
     Entry& entry = entries_[key];
     if (asked < entry.known_at) return false;
     entry.known_at = now;
-    entry.confirmed_at = std::max(entry.confirmed_at, asked);
     entry.lacking = 0;
     entry.lost = false;
     Ptr& known = records_[key];
-    if (known && *known == record) return true;
+    const bool agrees = known && *known == record;
+    // What a younger look confirmed was the record of before.
+    entry.confirmed_at = agrees ? std::max(entry.confirmed_at, asked) : asked;
+    if (agrees) return true;
     Ptr before = known;
     known = std::make_shared<const Record>(std::move(record));
     changes_.push_back({std::move(before), known});

@@ -314,6 +314,53 @@ TEST(MirrorCore, SleepsWithoutAnAlarmOnlyWhileAQuestionIsOpen) {
   EXPECT_EQ(core.wake(retry), TimePoint::max()) << "its answer wakes";
 }
 
+// slurmctld has lost its state and gives the ids to others.
+TEST(MirrorCore, AStateOfAnIdThatTablesLackedOrThatWasOverIsNoChangeOfThatJob) {
+  for (const JobState before : {JobState::kCancelled, JobState::kPending}) {
+    TimePoint now{1h};
+    MirrorCore core({}, now);
+    core.set_wants_detail([](JobId, const Job*, const JobStates&) { return false; });
+    Job job;
+    job.id = JobId{7};
+    job.states.base = before;
+    JobList with;
+    with.jobs = {job};
+    std::vector<JobBrief> states{{job.id, job.states}};
+    const auto answer = [&](const JobList& table) {
+      for (const auto& ask : core.next(now)) {
+        if (ask.kind == MirrorCore::Kind::kStates) core.answered(ask, now, states);
+        if (ask.kind == MirrorCore::Kind::kNodes) core.answered(ask, now, NodeList{});
+        if (ask.kind == MirrorCore::Kind::kJobs) core.answered(ask, now, table);
+      }
+      now += 1s;
+    };
+    for (int i = 0; i < 6; ++i) answer(with);
+    if (before == JobState::kPending) {
+      states.clear();
+      for (int i = 0; i < 12; ++i) answer({});
+      ASSERT_TRUE(core.jobs().entry(job.id)->lost);
+      with = {};
+    }
+    states = {{job.id, {JobState::kRunning}}};
+    for (int i = 0; i < 4; ++i) answer(with);
+    EXPECT_EQ(core.jobs().find(job.id)->states.base, before);
+  }
+}
+
+// A look that was asked for later had confirmed what was known before.
+TEST(MirrorTableTest, AnAnswerThatCameLateIsNoYoungerThanItsQuestion) {
+  MirrorCore::JobTable table;
+  Job job;
+  job.id = JobId{7};
+  job.states.base = JobState::kPending;
+  table.learn(job.id, job, TimePoint{1s}, TimePoint{1s});
+  table.confirm(job.id, TimePoint{5s});
+  EXPECT_EQ(table.entry(job.id)->confirmed_at, TimePoint{5s});
+  job.states.base = JobState::kRunning;
+  table.learn(job.id, job, TimePoint{2s}, TimePoint{6s});
+  EXPECT_EQ(table.entry(job.id)->confirmed_at, TimePoint{2s});
+}
+
 // slurmctld was away while it was asked. A table that is costly each time is asked for less often.
 TEST(MirrorCore, OneTableThatCameLateDoesNotPutOffTheNext) {
   TimePoint now{1h};
