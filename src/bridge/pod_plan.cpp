@@ -187,7 +187,8 @@ class PodPlanner final {
     wake_at(now_ + kLook);
     if (!view_.highest || view_.highest >= id) return;
     const TimePoint since = memory_.unheard_of.try_emplace(pod->meta.uid, now_).first->second;
-    if (now_ - since >= kUnheardOf) with_lost_job(pod, id, false);
+    if (now_ - since >= kUnheardOf) return with_lost_job(pod, id, false);
+    if (now_ - since >= kLook) plan_.asks.push_back(id);  // tables of a busy slurmctld are far between
   }
 
   // slurmctld does not list the job any more. `passed`: it lists younger ones.

@@ -88,7 +88,7 @@ struct PodSyncPlan {
     // becomes of its pods.
     JobRecord record;
   };
-  std::vector<JobId> asks;  // that pods which are over wait for and Slurm's last table did not have yet
+  std::vector<JobId> asks;  // that Slurm's last table did not have yet, of pods that are over or have long been bound
   std::vector<Delete> deletes;
   std::vector<Adopt> adopts;
   std::map<JobId, std::vector<PodPtr>> pins;  // jobs to be asked about once more, then held to the nodes of these pods

@@ -60,7 +60,8 @@ Task<> Scheduler::Impl::act(const UnitPlan& plan, Uid unit, std::stop_token stop
     }
   }
   for (const JobId job : plan.layouts) co_await read_layout(job, unit, stop);
-  if (!plan.confirms.empty()) memory[unit].confirmed.clear();
+  // Those of the gang's other jobs stay: two would else be asked about in turns, as fast as Slurm answers.
+  std::erase_if(memory[unit].confirmed, [this](const auto& one) { return one.second < loop.now(); });
   for (const JobId job : plan.confirms) co_await confirm(job, unit, stop);
   co_await bind_pods(plan.binds, unit, stop);
   if (plan.look_soon) mirror.poke();
@@ -68,6 +69,7 @@ Task<> Scheduler::Impl::act(const UnitPlan& plan, Uid unit, std::stop_token stop
 
 // Only that it runs counts. What else is said of it takes a table to be believed, or is another job by now.
 Task<> Scheduler::Impl::confirm(JobId job, Uid unit, std::stop_token stop) {
+  memory[unit].confirmed.erase(job);
   const std::optional<slurm::Job> asked = co_await mirror.ask(job, stop);
   if (asked && runs(*asked)) {
     memory[unit].confirmed[job] = loop.now() + kConfirmWithin;
@@ -294,12 +296,17 @@ Task<> Scheduler::Impl::drop_ended(std::vector<UnitPlan::Bind>& binds, Uid unit,
   for (const UnitPlan::Bind& bind : binds) now.try_emplace(bind.job);
   for (auto& [id, job] : now) {
     const auto& asked = memory[unit].confirmed;
-    const auto answer = asked.find(id);
+    const auto known = asked.find(id);
     const bool fresh = (mirror.listed_since_away() && loop.now() - mirror.confirmed_at(id) <= kConfirmWithin) ||
-                       (answer != asked.end() && loop.now() <= answer->second);
-    bool known = fresh;
-    if (!fresh) known = (co_await mirror.ask(id, stop)).has_value();
-    if (known && index->has_job(unit, id)) job = mirror.job(id);  // its id may be another's by now
+                       (known != asked.end() && loop.now() <= known->second);
+    // Its id may be another's by now; and the answer itself counts, which the mirror may have dropped for an older
+    // table.
+    if (fresh) {
+      if (index->has_job(unit, id)) job = mirror.job(id);
+      continue;
+    }
+    std::optional<slurm::Job> answer = co_await mirror.ask(id, stop);
+    if (answer && index->has_job(unit, *answer)) job = std::make_shared<const slurm::Job>(*std::move(answer));
   }
   const auto ended = std::erase_if(binds, [&now](const UnitPlan::Bind& bind) {
     const std::shared_ptr<const slurm::Job>& job = now.at(bind.job);

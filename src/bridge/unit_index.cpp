@@ -151,6 +151,11 @@ std::optional<JobView> UnitIndex::inheritance(const kube::Pod& pod, const FindJo
     if (record.pods.empty() || record.pods.front().ns != pod.meta.key.ns) continue;
     const std::vector<PodPtr> held = pods(record.unit);
     const auto over = [](const PodPtr& one) { return one->terminal() || one->deleting(); };
+    // One that ends by itself, or got it by a record that slurmctld has lost since.
+    const auto holds = [&job](const kube::Pod& one) {
+      return label_of(one) == job->id && holds_node(one) && !requeued_since(*job, one);
+    };
+    if (any_pod(id, holds)) continue;
     if (std::ranges::all_of(held, over)) return JobView{std::move(job), record, confirmed_at};
   }
   return std::nullopt;
@@ -220,7 +225,8 @@ bool UnitIndex::has_job(const Uid& unit, JobId job) const {
 
 bool UnitIndex::has_job(const Uid& unit, const slurm::Job& answer) const {
   const auto named = parse_record(answer.admin_comment);
-  const bool anothers = named && !named->legacy && !(is_ours(*named) && named->unit == unit);
+  const bool anothers = answer.admin_comment.empty() ||  // a user's; one who may write over ours writes something
+                        (named && !named->legacy && !(is_ours(*named) && named->unit == unit));
   const auto unrecorded = unrecorded_.find(answer.id);
   if (unrecorded != unrecorded_.end() && unrecorded->second != answer.submit_time) return false;
   return !anothers && has_job(unit, answer.id);

@@ -95,6 +95,27 @@ TEST_F(UnitIndexTest, ARequeuedJobIsLeftToTheNextPodOfItsController) {
   EXPECT_TRUE(index.jobs(Uid("uid-b"), find()).empty());
 }
 
+// Slurm would give the node away under it, should the next pod not fit beside it.
+TEST_F(UnitIndexTest, ARequeuedJobThatHasStartedAgainIsLeftToNobodyWhileItsPodEnds) {
+  auto going = std::make_shared<kube::Pod>(*pod("a", "bridge", "job"));
+  going->meta.annotations = {{interner(names::kSlurmRestarts), interner("1")}};
+  going->meta.labels = {{interner(names::kSlurmJobId), interner("7")}};
+  going->meta.deleted = WallTime{};
+  going->node_name = interner("n1");
+  index.on_pod(nullptr, going);
+  const PodPtr next = pod("b", "bridge", "job");
+  index.on_pod(nullptr, next);
+  put_job(7, "a", "job", 1);
+  EXPECT_FALSE(index.inheritance(*next, find(), {}));
+  put_job(7, "a", "job", 2);
+  EXPECT_TRUE(index.inheritance(*next, find(), {})) << "requeued once more: it is the pod's no longer";
+  put_job(7, "before a", "job", 1);
+  EXPECT_FALSE(index.inheritance(*next, find(), {})) << "slurmctld has lost that it was handed on";
+  put_job(7, "a", "job", 1);
+  index.on_pod(going, nullptr);
+  EXPECT_TRUE(index.inheritance(*next, find(), {}));
+}
+
 // Its id is a user's now, whose comment is empty.
 TEST_F(UnitIndexTest, AJobOfSlurmBridgeIsOneOnlyAsLongAsItsCommentSaysSo) {
   auto labelled = std::make_shared<kube::Pod>(*pod("a", "bridge"));
@@ -232,6 +253,7 @@ TEST_F(UnitIndexTest, TheAnswerAboutAJobSaysWhoseItIsBeforeATableDoes) {
   EXPECT_TRUE(has("written by an administrator"));
   EXPECT_FALSE(has(b));
   EXPECT_FALSE(has(theirs));
+  EXPECT_FALSE(has("")) << "a user's";
   index.on_job({jobs[JobId{7}], nullptr});
   EXPECT_FALSE(has(a));
 }
