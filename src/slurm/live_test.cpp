@@ -240,7 +240,7 @@ TEST_F(LiveSlurm, TheMirrorFollows) {
   run(client->cancel_job(id));
   const TimePoint begin = loop.now();
   ASSERT_TRUE(wait([&] { return mirror.job(id)->states.ended(); }));
-  EXPECT_LT(loop.now() - begin, 500ms);
+  EXPECT_LT(loop.now() - begin, 2800ms) << "sooner than at rest";
   EXPECT_EQ(told.back(), "CANCELLED");
   EXPECT_TRUE(get(mirror.next_full({}, loop.now() + 5s)));
   run(mirror.stop());

@@ -15,7 +15,7 @@ import pytest
 
 from kube import Kube
 from objects import LABEL_EXTERNAL, NAMESPACE, TAINT
-from slurm import ACTIVE, VERSION_24, Slurm
+from slurm import ACTIVE, HYBRID, VERSION_24, Slurm
 from waiting import eventually
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -24,7 +24,8 @@ NAME = os.environ.get("DEVCLUSTER_NAME", "devcluster")
 STATE = pathlib.Path(os.environ.get("DEVCLUSTER_STATE", f"/var/tmp/{NAME}"))
 NETNS = os.environ.get("DEVCLUSTER_NETNS", NAME)
 LOGS = ROOT / "build/e2e-logs" / NAME
-SLURM_ARGS = ["--version", "24", "--slurmd", "4"] if VERSION_24 else []  # 24.11 has no external nodes: a slurmd for each
+# 24.11 has no external nodes: a slurmd for each, as hybrid nodes have. Partitions with a higher PriorityTier take the nodes of the others (there are none but in test_preemption).
+SLURM_ARGS = [*(["--version", "24"] if VERSION_24 else []), *(["--slurmd", "4"] if HYBRID else []), "PreemptType=preempt/partition_prio", "PreemptMode=REQUEUE"]
 WORKERS = 4  # nodes n1 to n4 are Slurm's; n5 carries the bridge's own pods
 
 
@@ -96,7 +97,7 @@ def installed(request, cluster, kube, slurm):
         for n in cluster.workers:
             assert n in nodes, f"{n} is not in Slurm"
             assert any(t.key == TAINT for t in kube.core.read_node(n).spec.taints or []), f"{n} has no taint"
-            assert VERSION_24 or "EXTERNAL" in nodes[n]["state"], f"{n} is {nodes[n]['state']} in Slurm"
+            assert ("EXTERNAL" in nodes[n]["state"]) != HYBRID, f"{n} is {nodes[n]['state']} in Slurm"
         return True
 
     eventually(ready, "the labelled nodes are external nodes of Slurm", every=0.5)

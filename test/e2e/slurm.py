@@ -8,6 +8,7 @@ import subprocess
 import time
 
 VERSION_24 = os.environ.get("E2E_SLURM") == "24"  # Slurm 24.11: no external jobs, no external nodes
+HYBRID = os.environ.get("E2E_SLURM") in ("24", "hybrid")  # a slurmd for each node
 VERSION = "v0.0.42" if VERSION_24 else "v0.0.44"
 BASE_STATES = {"PENDING", "RUNNING", "SUSPENDED", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
 ACTIVE = {"PENDING", "RUNNING", "SUSPENDED"}

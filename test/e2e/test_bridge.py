@@ -8,8 +8,8 @@ import time
 import pytest
 
 from kube import PodWatch
-from objects import ANNOTATION_NODE, FINALIZER, job, pod
-from slurm import ACTIVE, VERSION_24, expand
+from objects import ANNOTATION_NODE, FINALIZER, LABEL_EXTERNAL, job, pod
+from slurm import ACTIVE, HYBRID, VERSION_24, expand
 from waiting import always, eventually
 
 
@@ -146,6 +146,24 @@ def test_cordon_drains_the_slurm_node(bascule, kube, slurm, cluster):
     assert node not in [p.spec.node_name for p in kube.pods(job="elsewhere")]
     kube.cordon(node, False)
     eventually(lambda: "DRAIN" not in slurm.nodes()[node]["state"], "the Slurm node is back")
+
+
+@pytest.mark.skipif(not HYBRID, reason="nodes with a slurmd of their own")
+def test_a_hybrid_node_is_not_ours_to_delete(bascule, kube, slurm, cluster):
+    """It leaves by slurm.conf; without its label it stays what Slurm says it is: shared, and neither drained nor deleted."""
+    node = cluster.workers[3]
+    before = slurm.nodes()[node]["boot_time"]
+    label = {LABEL_EXTERNAL: kube.core.read_node(node).metadata.labels[LABEL_EXTERNAL]}
+    kube.core.patch_node(node, {"metadata": {"labels": {LABEL_EXTERNAL: None}}})
+    try:
+        always(lambda: "DRAIN" not in slurm.nodes()[node]["state"] and slurm.nodes()[node]["boot_time"] == before, 5, "it stays in Slurm", every=0.5)
+        native = slurm.submit("native-there", required_nodes=[node])
+        eventually(lambda: slurm.state(native) == "RUNNING", "a native job runs there")
+        slurm.cancel(native)
+        kube.apply(job("four", "sleep 1", parallelism=4))
+        eventually(lambda: kube.succeeded("four"), "pods run")
+    finally:
+        kube.core.patch_node(node, {"metadata": {"labels": label}})
 
 
 def test_a_drain_by_the_slurm_administrator_is_left_alone(bascule, kube, slurm, cluster):

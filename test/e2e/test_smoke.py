@@ -1,5 +1,9 @@
 """The ground itself, without the bridge: the real cluster runs a pod, the real Slurm runs a native external job."""
 
+import os
+import pathlib
+import subprocess
+
 import pytest
 
 from objects import pod
@@ -57,6 +61,16 @@ def test_a_second_job_waits_and_priority_decides(slurm, node):
     assert slurm.state(low) == "PENDING"
     slurm.cancel(high)
     slurm.cancel(low)
+
+
+def test_our_own_client_and_slurm_agree(slurm):
+    """The unit tests of src/slurm that need a real slurmrestd."""
+    program = pathlib.Path(__file__).resolve().parents[2] / "build/release/src/slurm/slurm_test"
+    if not program.exists():
+        pytest.skip(f"{program} is not built")
+    given = {"BASCULE_SLURM_URL": "http://127.0.0.1:6820", "BASCULE_SLURM_TOKEN": slurm.token()}
+    done = subprocess.run([program, "--gtest_filter=LiveSlurm.*", "--gtest_brief=1"], env=os.environ | given, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "SKIPPED" not in done.stdout, done.stdout[-3000:]
 
 
 def test_hostlists():

@@ -1,0 +1,119 @@
+"""What Slurm and its administrators do to jobs that run: preemption both ways, requeue, hold, a node that fails. No Job of Kubernetes fails by it, and
+each pod runs in the end."""
+
+import pytest
+
+from objects import job
+from slurm import ACTIVE, HYBRID, VERSION_24
+from waiting import always, eventually
+
+# A replacement for each pod that was disturbed, and no failure for it: what users of preemptible partitions write.
+TOLERANT = {"backoffLimit": 0, "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]}}
+
+
+def tolerant(name, command, parallelism=1, **slurm):
+    made = job(name, command, parallelism, **slurm)
+    made["spec"] |= TOLERANT
+    return made
+
+
+def running(kube, name, count=1):
+    """The pods of a Job, once so many of them run."""
+    def found():
+        pods = [p for p in kube.pods(job=name) if p.status.phase == "Running" and not p.metadata.deletion_timestamp]
+        return pods if len(pods) == count else None
+    return eventually(found, f"{count} pods of {name} run")
+
+
+def not_failed(kube, name):
+    return not kube.job(name).status.failed
+
+
+@pytest.fixture(params=["REQUEUE", "CANCEL"])
+def urgent(bascule, slurm, request):
+    """A partition whose jobs take the nodes of the others', by this mode."""
+    slurm.scontrol("create", "PartitionName=urgent", "Nodes=ALL", "PriorityTier=10", "State=UP", "MaxTime=INFINITE")
+    slurm.scontrol("update", "PartitionName=slurm-bridge", f"PreemptMode={request.param}")
+    yield request.param
+    slurm.cancel_all()
+    eventually(lambda: not [s for s in slurm.states().values() if s in ACTIVE], "no job is left")
+    slurm.scontrol("update", "PartitionName=slurm-bridge", "PreemptMode=REQUEUE")
+    slurm.scontrol("delete", "PartitionName=urgent")
+
+
+def test_pods_give_way_to_native_jobs_and_come_back(urgent, kube, slurm, cluster):
+    kube.apply(tolerant("low", "sleep 5", 4))
+    first = {p.metadata.name: kube.job_id(p) for p in running(kube, "low", 4)}
+    native = slurm.submit("native-urgent", nodes=4, required_nodes=cluster.workers, partition="urgent")
+    eventually(lambda: slurm.state(native) == "RUNNING", "the native job has the nodes")
+    assert {slurm.state(i) for i in first.values()} == {"PREEMPTED"}
+    eventually(lambda: not [n for n in first if kube.pod(n) and not kube.pod(n).metadata.deletion_timestamp and kube.pod(n).status.phase == "Running"], "the pods are gone")
+    always(lambda: not [p for p in kube.pods(job="low") if p.spec.node_name and not p.metadata.deletion_timestamp], 2, "nobody is bound beside the native job")
+    slurm.cancel(native)
+    eventually(lambda: kube.succeeded("low"), "the Job is complete afterwards")
+    assert not_failed(kube, "low")
+    eventually(lambda: not [s for s in slurm.states().values() if s in ACTIVE], "all allocations are free again")
+
+
+def test_native_jobs_and_other_pods_give_way_to_urgent_pods(urgent, kube, slurm, cluster):
+    native = slurm.submit("native-low", nodes=2, required_nodes=cluster.workers[:2])
+    eventually(lambda: slurm.state(native) == "RUNNING", "the native job runs")
+    kube.apply(tolerant("low", "sleep 3", 2))
+    low = running(kube, "low", 2)
+    kube.apply(job("high", "sleep 4", 4, partition="urgent"))
+    high = running(kube, "high", 4)
+    assert sorted(p.spec.node_name for p in high) == cluster.workers
+    assert slurm.state(native) != "RUNNING"
+    assert not {p.metadata.name for p in low} & {p.metadata.name for p in kube.pods(job="low") if p.status.phase == "Running"}
+    eventually(lambda: kube.succeeded("high") and kube.succeeded("low"), "both Jobs are complete")
+    assert not_failed(kube, "high") and not_failed(kube, "low")
+
+
+batch_only = pytest.mark.skipif(not VERSION_24, reason="scontrol requeue takes batch jobs alone: external ones it refuses")
+
+
+@batch_only
+def test_a_job_that_an_administrator_requeues_runs_again(bascule, kube, slurm):
+    kube.apply(tolerant("again", "sleep 6"))
+    (placed,) = running(kube, "again")
+    slurm.scontrol("update", f"JobId={kube.job_id(placed)}", "Requeue=1")  # over REST a job is made without, unless a job_submit plug-in says so
+    slurm.scontrol("requeue", str(kube.job_id(placed)))
+    eventually(lambda: (p := kube.pod_of("again")) and p.metadata.name != placed.metadata.name and kube.job_id(p), "the pod is gone, another waits")
+    slurm.scontrol("update", f"JobId={kube.job_id(placed)}", "StartTime=now")  # Slurm itself lets a requeued job wait for two minutes
+    eventually(lambda: kube.succeeded("again"), "it has run")
+    assert not_failed(kube, "again")
+
+
+@batch_only
+def test_a_job_that_is_requeued_and_held_waits_for_its_release(bascule, kube, slurm):
+    kube.apply(tolerant("held", "sleep 3"))
+    (placed,) = running(kube, "held")
+    held = kube.job_id(placed)
+    slurm.scontrol("update", f"JobId={held}", "Requeue=1")
+    slurm.scontrol("requeuehold", str(held))
+    eventually(lambda: (p := kube.pod_of("held")) and p.metadata.name != placed.metadata.name and not p.spec.node_name, "another pod waits")
+    always(lambda: not kube.succeeded("held") and kube.pod_of("held").spec.node_name is None, 4, "it is held")
+    assert any("JobHeld" in said for said in eventually(lambda: kube.said_about(kube.pod_of("held")), "the pod says why it waits"))
+    slurm.scontrol("release", str(held))
+    eventually(lambda: kube.succeeded("held"), "it runs once it is released")
+    assert not_failed(kube, "held")
+
+
+def test_a_node_that_fails_in_slurm_costs_its_pod_its_place(bascule, kube, slurm, cluster):
+    kube.apply(tolerant("moved", "sleep 6"))
+    (placed,) = running(kube, "moved")
+    node = placed.spec.node_name
+    slurm.scontrol("update", f"NodeName={node}", "State=DOWN", "Reason=test")
+
+    def moved():
+        """A slurmd that runs takes its node back at once (ReturnToService=2); an external node stays down."""
+        pods = [p for p in kube.pods(job="moved") if p.metadata.uid != placed.metadata.uid and p.status.phase in ("Running", "Succeeded")]
+        return pods and (HYBRID or pods[0].spec.node_name != node)
+    try:
+        eventually(moved, "another pod runs")
+        eventually(lambda: kube.succeeded("moved"), "the Job is complete")
+        assert not_failed(kube, "moved")
+    finally:
+        if "DOWN" in slurm.nodes()[node]["state"]:
+            slurm.scontrol("update", f"NodeName={node}", "State=RESUME")
+    eventually(lambda: "IDLE" in slurm.nodes()[node]["state"] and "DRAIN" not in slurm.nodes()[node]["state"], "the node is back")
