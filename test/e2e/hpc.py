@@ -1,0 +1,157 @@
+"""A Slurm cluster that the operator's charts made, as its administrator and its users see it, and the fixtures for it."""
+
+import json
+import os
+import pathlib
+import signal
+
+import pytest
+from kubernetes import client
+
+from conftest import DEVCLUSTER, ROOT, STATE, run, run_aloud
+from waiting import eventually
+
+NS = "slurm"
+GROUP = ("slinky.slurm.net", "v1beta1", NS)
+CPU, BATCH = "slurm-worker-cpu", "slurm-worker-batch"
+BINARY = os.environ.get("BASCULE_BINARY", str(ROOT / "build/release/bascule"))
+
+
+class SlurmCluster:
+    """The cluster that the charts made, seen from its login node and through the API server."""
+
+    def __init__(self, kube):
+        self.kube, self.custom = kube, client.CustomObjectsApi()
+
+    def on_login(self, *command, check=True):
+        return run(DEVCLUSTER, "run", "kubectl", "-n", NS, "exec", "deploy/slurm-login-slinky", "-c", "login", "--", *command, check=check)
+
+    def over_ssh(self, *command):
+        """As root of the login node, with the key that the chart was given."""
+        address = self.kube.core.read_namespaced_service("slurm-login-slinky", NS).spec.cluster_ip
+        return run("ssh", "-i", STATE / "login-key", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes",
+                   "-o", "ConnectTimeout=5", f"root@{address}", *command)
+
+    def operators(self):
+        return self.kube.core.list_namespaced_pod("slinky", label_selector="app.kubernetes.io/name=slurm-operator").items
+
+    def leader(self):
+        """Name of the operator's pod that holds the lease."""
+        return (self.kube.coordination.read_namespaced_lease("slurm-operator", "slinky").spec.holder_identity or "").rsplit("_", 1)[0]
+
+    def explain(self, what):
+        """What `bascule explain` says, as a user outside the cluster."""
+        return json.loads(run(BINARY, "explain", what, "-n", NS, "-o", "json"))
+
+    def kill_operator(self, name=None):
+        """SIGKILL to the process in the operator's pod (of that name); kubelet starts it again."""
+        return self.signal([p for p in self.operators() if name in (None, p.metadata.name)], ("bascule",), signal.SIGKILL)
+
+    @staticmethod
+    def signal(pods, names, number):
+        """To the processes of these names in these pods; to how many."""
+        uids, sent = [p.metadata.uid for p in pods], 0
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if (process / "comm").read_text().strip() in names and any(u in (process / "cgroup").read_text() for u in uids):
+                    os.kill(int(process.name), number)
+                    sent += 1
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+        return sent
+
+    def log(self, pod, container):
+        return self.kube.core.read_namespaced_pod_log(pod, NS, container=container, _preload_content=False).data.decode(errors="replace")
+
+    def on_worker(self, pod, script):
+        return run(DEVCLUSTER, "run", "kubectl", "-n", NS, "exec", pod, "-c", "slurmd", "--", "sh", "-c", script)
+
+    def sbatch(self, script, *options):
+        return int(self.on_login("sbatch", "--parsable", "-t", "5", "-o", "/tmp/%j.out", *options, "--wrap", script).split(";")[0])
+
+    def array(self, tasks, script, *options):
+        """One sbatch for all: each takes seconds on a busy machine, and the first job would be over before the last is there."""
+        return self.sbatch(script, f"--array=0-{tasks - 1}", *options)
+
+    def tasks(self, array):
+        """Records of the array's tasks; those that wait are one record."""
+        return [j for j in self.jobs().values() if j["array_job_id"]["number"] == array]
+
+    def task_states(self, array):
+        return [j["job_state"][0] for j in self.tasks(array)]
+
+    def jobs(self):
+        """Job or array task id -> its record."""
+        found = json.loads(self.on_login("squeue", "--json", "-t", "all"))["jobs"]
+        return {j["job_id"]: j for j in found}
+
+    def state(self, job_id):
+        return self.states([job_id])[0]
+
+    def states(self, jobs):
+        """Of one moment: a question takes seconds on a busy machine."""
+        found = self.jobs()
+        return [found[j]["job_state"][0] if j in found else None for j in jobs]
+
+    def nodes(self):
+        return {n["name"]: n for n in json.loads(self.on_login("scontrol", "show", "nodes", "--json"))["nodes"]}
+
+    def serving(self):
+        """Names of the workers that Slurm gives jobs to."""
+        bad = {"DOWN", "DRAIN", "NOT_RESPONDING", "UNKNOWN", "FAIL", "INVALID_REG"}
+        return sorted(n for n, record in self.nodes().items() if not bad & set(record["state"]))
+
+    def workers(self, nodeset=None):
+        found = self.kube.core.list_namespaced_pod(NS, label_selector="app.kubernetes.io/name=slurmd").items
+        return {p.metadata.name: p for p in found if nodeset is None or p.metadata.labels["app.kubernetes.io/instance"] == nodeset}
+
+    def nodeset(self, name):
+        return self.custom.get_namespaced_custom_object(*GROUP, "nodesets", name)
+
+    def patch(self, nodeset, body):
+        return self.custom.patch_namespaced_custom_object(*GROUP, "nodesets", nodeset, body)
+
+    def scale(self, nodeset, replicas):
+        self.custom.patch_namespaced_custom_object_scale(*GROUP, "nodesets", nodeset, {"spec": {"replicas": replicas}})
+
+    def settled(self, cpu=2, batch=1):
+        wanted = sorted([f"cpu-{i}" for i in range(cpu)] + [f"batch-{i}" for i in range(batch)])
+        pods = self.workers()
+        assert len(pods) == len(wanted), f"worker pods: {sorted(pods)}"
+        serving = self.serving()
+        assert len(serving) == len(wanted), f"serving in Slurm: {serving}"
+        for name, replicas in ((CPU, cpu), (BATCH, batch)):
+            status = self.nodeset(name).get("status", {})
+            assert status.get("readyReplicas") == replicas, f"{name}: {status}"
+            assert status.get("updatedReplicas") == replicas, f"{name}: {status}"
+        return True
+
+
+def all_ready(pod):
+    """All its containers; one that kubelet has said nothing of yet is not."""
+    statuses = pod.status.container_statuses or []
+    return bool(statuses) and all(c.ready for c in statuses)
+
+
+@pytest.fixture(scope="session")
+def installed_operator(request, cluster, kube):
+    """The charts slurm-operator-crds, slurm-operator and slurm with this tree's images, all ready."""
+    run_aloud(request, ROOT / "tools/demo-operator", "install", env=os.environ | {"DEMO_NODE": cluster.system_node})
+    yield SlurmCluster(kube)
+    run(DEVCLUSTER, "run", "helm", "uninstall", "--ignore-not-found", "-n", NS, "slurm")
+    run(DEVCLUSTER, "run", "helm", "uninstall", "--ignore-not-found", "-n", "slinky", "slurm-operator")
+    kube.core.delete_namespace(NS)
+
+
+@pytest.fixture
+def hpc(installed_operator):
+    """Each test begins with two workers cpu and one batch, all idle, and no job."""
+
+    def clean():
+        installed_operator.on_login("scancel", "-u", "root", check=False)
+        installed_operator.scale(CPU, 2)
+        eventually(installed_operator.settled, "two workers cpu and one batch serve", every=0.5)
+
+    clean()
+    yield installed_operator
+    clean()
