@@ -56,7 +56,11 @@ def test_a_configuration_is_taken_in_place(hpc):
         eventually(lambda: condition(hpc, "Ready")[0] == "True" and "reconfigure" in str(hpc.kube.core.read_namespaced_pod(CTLD, NS).spec.init_containers), "the sidecar is there", every=0.5)
         pod, array = ctld(hpc), busy(hpc, 30)
         change(hpc, {"extraConf": before["extraConf"] + "\nKillWait=31"})
-        eventually(lambda: "KillWait                = 31" in hpc.on_login("scontrol", "show", "config"), "slurmctld runs it", within=180, every=1)
+
+        def taken():
+            assert "KillWait                = 31" in hpc.on_login("scontrol", "show", "config"), hpc.log(CTLD, "reconfigure")[-800:]
+            return True
+        eventually(taken, "slurmctld runs it", within=180, every=1)
         eventually(lambda: condition(hpc, "Ready")[0] == "True" and condition(hpc, "Degraded")[0] == "False", "the operator says so", every=0.5)
         assert ctld(hpc) == pod, "slurmctld was made anew"
         unharmed(hpc, array)

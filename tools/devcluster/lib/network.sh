@@ -11,6 +11,7 @@ up_network() {
   in_net ip addr add "$GATEWAY/16" dev cni0
   in_net ip link set cni0 up
   in_net ip route add default via "$GATEWAY" dev cni0 2>/dev/null || true
+  hairpin
   mkdir -p "$STATE/cni"
   cat > "$STATE/cni/10-bridge.conflist" <<J
 {"cniVersion":"1.0.0","name":"$NAME","plugins":[
@@ -19,4 +20,17 @@ up_network() {
  {"type":"portmap","capabilities":{"portMappings":true},"backend":"nftables"}]}
 J
   echo "nameserver $GATEWAY" > "$STATE/resolv.conf"
+}
+
+# A pod that asks its own Service: kube-proxy masquerades that for the pods of its node alone, and one proxy serves all our nodes.
+# The first thousand addresses, more pods than run here.
+hairpin() {
+  local a b own=
+  for a in 0 1 2 3; do for b in $(seq 0 255); do own+=",10.88.$a.$b . 10.88.$a.$b"; done; done
+  in_net nft -f - <<N
+table ip devcluster_hairpin {
+  set own { type ipv4_addr . ipv4_addr; elements = { ${own#,} } }
+  chain postrouting { type nat hook postrouting priority srcnat - 1; ct status dnat ip saddr . ip daddr @own masquerade; }
+}
+N
 }
