@@ -155,8 +155,12 @@ json::Value login_deployment(const LoginInput& input) {
   const LoginSet& set = input.set;
   const Subject owner = subject(set);
   const std::string& name = set.meta.name;
-  const ChildMeta meta =
-      child_meta(owner, name, set.pod_template.labels, set.pod_template.annotations, child_labels(kApp, name));
+  const auto meta_of = [&](const Subject& subject) {
+    return child_meta(subject, name, set.pod_template.labels, set.pod_template.annotations, child_labels(kApp, name));
+  };
+  // A roll ends sessions: what is said of the LoginSet alone is not worth one.
+  const Meta nothing;
+  const ChildMeta of_pods = meta_of({owner.kind, nothing});
   // All of ssh's files: those mounted one by one never change in a running pod.
   const StringMap hashes{{std::string(names::kSlurmKeyHash), input.slurm_key_hash},
                          {std::string(names::kSshdConfHash), hash_of(ssh_files(set))},
@@ -168,11 +172,12 @@ json::Value login_deployment(const LoginInput& input) {
       {"revisionHistoryLimit", 0},
       {"selector", json::Object{{"matchLabels", to_json(selector_labels(kApp, name))}}},
       {"strategy", strategy(set)},
-      {"template", json::Object{{"metadata", template_metadata(meta.labels, merged({&meta.annotations, &hashes}))},
-                                {"spec", pod_spec(input)}}}};
+      {"template",
+       json::Object{{"metadata", template_metadata(of_pods.labels, merged({&of_pods.annotations, &hashes}))},
+                    {"spec", pod_spec(input)}}}};
   return json::Object{{"apiVersion", "apps/v1"},
                       {"kind", "Deployment"},
-                      {"metadata", child_metadata(owner, meta)},
+                      {"metadata", child_metadata(owner, meta_of(owner))},
                       {"spec", std::move(spec)}};
 }
 

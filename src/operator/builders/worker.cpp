@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/quantity.hpp"
@@ -23,6 +24,9 @@ constexpr std::int64_t kFileMode = 0600;
 // With the container its jobs end. A slurmd that is started again finds them, until Slurm itself gives the node up
 // after SlurmdTimeout, 300 s by default: six minutes.
 constexpr int kLivenessFailures = 36;
+// More than there ever are. With maxUnavailable 0 Kubernetes counts against `replicas` of the NodeSet, which says less
+// than there are while it is scaled in, and nothing in DaemonSet mode.
+constexpr std::int64_t kAllOfThem = std::numeric_limits<std::int32_t>::max();
 
 // A limit of the slurmd container, else of the pod; nullopt: none, or zero. A quantity may be written as a number.
 std::optional<Quantity> limit(const NodeSet& set, std::string_view resource) {
@@ -335,7 +339,7 @@ json::Value workers_budget(std::string_view controller, std::span<const NodeSet>
       {"apiVersion", "policy/v1"},
       {"kind", "PodDisruptionBudget"},
       {"metadata", shared_metadata(names::workers_budget(controller), owners)},
-      {"spec", json::Object{{"maxUnavailable", 0},
+      {"spec", json::Object{{"minAvailable", kAllOfThem},
                             {"selector", json::Object{{"matchLabels", json::Object{{names::kPodProtect, "true"},
                                                                                    {names::kCluster, controller}}}}}}}};
 }

@@ -160,6 +160,24 @@ login: {securityContext: {privileged: false}, env: [{name: A, value: a}]}
                                      login_deployment(login_input(set, ctl))}));
 }
 
+// Each roll ends sessions.
+TEST(LoginSetTest, ItsOwnMetadataRollsNothing) {
+  const Controller ctl = controller();
+  const auto made = [&ctl](std::string_view more) {
+    LoginSet set = login_set("template: {metadata: {labels: {part: of-pods}}}");
+    set.meta.labels = {{"owner", std::string(more)}};
+    set.meta.annotations = {{"note", std::string(more)}};
+    return login_deployment(login_input(set, ctl));
+  };
+  EXPECT_EQ(json::string_at(made("me"), {"metadata", "labels", "owner"}), "me");
+  EXPECT_EQ(json::string_at(made("me"), {"metadata", "annotations", "note"}), "me");
+  const auto pods = [&made](std::string_view more) {
+    return json::dump(*json::find(made(more), {"spec", "template"}));
+  };
+  EXPECT_EQ(pods("me"), pods("you"));
+  EXPECT_TRUE(pods("me").contains(R"("part":"of-pods")"));
+}
+
 TEST(LoginSetTest, SshMayMove) {
   const LoginSet set = login_set("login: {ports: [{name: login, containerPort: 33}]}");
   const Controller ctl = controller();

@@ -13,6 +13,8 @@ namespace bascule::op::reconcile {
 
 namespace {
 
+constexpr Duration kBehind = std::chrono::minutes(1);  // a cache is for so long without being doubted
+
 // Keys in order, so that the same object is the same text.
 void print_canonical(const json::Value& value, std::string& out) {
   if (const auto* object = value.if_object()) {
@@ -100,6 +102,20 @@ bool is_token_of_slurm_operator(const json::Value& wanted, const json::Value& li
          json::string_at(*mine, {"kind"}) == "Token" && json::string_at(*theirs, {"kind"}) == "Secret";
 }
 
+// Of spec; nullopt: none is needed. So is the next.
+std::optional<json::Object> recreate_patch(const json::Value& wanted, const json::Value& live) {
+  constexpr std::string_view kRecreate = "Recreate";
+  if (json::string_at(wanted, {"spec", "strategy", "type"}) != kRecreate) return std::nullopt;
+  if (!json::object_at(live, {"spec", "strategy", "rollingUpdate"})) return std::nullopt;
+  return json::Object{{"strategy", json::Object{{"type", kRecreate}, {"rollingUpdate", nullptr}}}};
+}
+
+std::optional<json::Object> bound_patch(const json::Value& wanted, const json::Value& live) {
+  const json::Value* bound = json::find(wanted, {"spec", "minAvailable"});
+  if (!bound || !json::find(live, {"spec", "maxUnavailable"})) return std::nullopt;
+  return json::Object{{"minAvailable", *bound}, {"maxUnavailable", nullptr}};
+}
+
 // As slurm-operator's writes are signed.
 constexpr std::string_view kItsManager = "manager";
 
@@ -159,14 +175,14 @@ std::optional<json::Array> taken_over_fields(const json::Value& live) {
 }
 
 std::optional<json::Value> patch_before(const json::Value& wanted, const json::Value& live) {
-  constexpr std::string_view kRecreate = "Recreate";
-  if (json::string_at(wanted, {"kind"}) != "Deployment") return std::nullopt;
-  if (json::string_at(wanted, {"spec", "strategy", "type"}) != kRecreate) return std::nullopt;
-  if (!json::object_at(live, {"spec", "strategy", "rollingUpdate"})) return std::nullopt;
+  const std::string_view kind = json::string_at(wanted, {"kind"});
+  std::optional<json::Object> spec;
+  if (kind == "Deployment") spec = recreate_patch(wanted, live);
+  if (kind == "PodDisruptionBudget") spec = bound_patch(wanted, live);
+  if (!spec) return std::nullopt;
   // Of this object, not of a later one of its name.
-  return json::Object{
-      {"metadata", json::Object{{"uid", json::string_at(live, {"metadata", "uid"})}}},
-      {"spec", json::Object{{"strategy", json::Object{{"type", kRecreate}, {"rollingUpdate", nullptr}}}}}};
+  return json::Object{{"metadata", json::Object{{"uid", json::string_at(live, {"metadata", "uid"})}}},
+                      {"spec", *std::move(spec)}};
 }
 
 bool is_ours(const json::Value& wanted, const json::Value& live) {
@@ -193,7 +209,7 @@ void adopt_owners(const json::Value& wanted, json::Value& live) {
   json::at_or_create(live, {"metadata", "ownerReferences"}) = std::move(owners);
 }
 
-Verdict judge(const json::Value& wanted, const json::Value* live, const Applied& last) {
+Verdict judge(const json::Value& wanted, const json::Value* live, const Applied& last, TimePoint now) {
   if (!live) return Verdict::kCreate;
   if (!json::string_at(*live, {"metadata", "deletionTimestamp"}).empty()) return Verdict::kGoing;
   if (is_token_of_slurm_operator(wanted, *live)) return Verdict::kAdopt;
@@ -203,12 +219,13 @@ Verdict judge(const json::Value& wanted, const json::Value* live, const Applied&
   if (cannot_be_changed(wanted, *live)) return Verdict::kRecreate;
   const std::string_view stamp = stamp_of(wanted);
   const bool known = last.stamp == stamp;
-  // What is cached may be from before our own write.
-  if (known && !last.before.empty() && last.before == json::string_at(*live, {"metadata", "resourceVersion"})) {
+  if (stamp_of(*live) == stamp && (covers(*live, wanted) || (known && last.digest == digest_of(*live)))) {
     return Verdict::kKeep;
   }
-  if (stamp_of(*live) != stamp) return Verdict::kApply;
-  if (covers(*live, wanted) || (known && last.digest == digest_of(*live))) return Verdict::kKeep;
+  // What is cached may be from before our own write. Not for ever: etcd may have been restored to what was then.
+  if (known && !last.before.empty() && last.before == json::string_at(*live, {"metadata", "resourceVersion"})) {
+    return now - last.at < kBehind ? Verdict::kKeep : Verdict::kAsk;
+  }
   return Verdict::kApply;
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/loop.hpp"
 #include "json/value.hpp"
 #include "operator/api/names.hpp"
 
@@ -26,6 +27,7 @@ enum class Verdict : std::uint8_t {
   kAdopt,     // is ours without an owner, or slurm-operator's for us: adopt_owners() first, then judge again
   kForeign,   // there is one of that name that is not ours: left alone
   kGoing,     // it is being deleted: wait
+  kAsk,       // what is cached is from before our last application, for too long: judge what the API server itself has
   kRecreate,  // differs where it cannot be changed: delete it, without its pods, and make it anew
 };
 
@@ -35,6 +37,7 @@ struct Applied {
   std::string before = {};  // resourceVersion it was applied to; empty: it was created
   std::string after = {};   // resourceVersion since
   std::string digest = {};  // of what the API server made of it
+  TimePoint at{};           // of the application
 };
 
 // Puts the stamp on.
@@ -42,7 +45,7 @@ json::Value stamped(json::Value wanted);
 std::string digest_of(const json::Value& live);
 
 // `wanted` is stamped. `live` may be nullptr.
-Verdict judge(const json::Value& wanted, const json::Value* live, const Applied& last);
+Verdict judge(const json::Value& wanted, const json::Value* live, const Applied& last, TimePoint now = {});
 
 // What is cached (nullptr: nothing) is from before that application.
 bool is_unseen(const Applied& last, const json::Value* cached);
@@ -56,8 +59,9 @@ void adopt_owners(const json::Value& wanted, json::Value& live);
 // ever take away. Its managedFields with those fields in our hands; nullopt: there are none.
 // `live` is whole, managedFields included.
 std::optional<json::Array> taken_over_fields(const json::Value& live);
-// What no application takes away: limits that the API server itself gave a Deployment of type RollingUpdate, with which
-// type Recreate is refused. A merge patch that does; nullopt: none is needed.
+// What no application takes away and is refused beside what is wanted: limits that the API server itself gave a
+// Deployment of type RollingUpdate, with type Recreate; the other bound of a budget, which somebody else wrote. A merge
+// patch that does; nullopt: none is needed.
 std::optional<json::Value> patch_before(const json::Value& wanted, const json::Value& live);
 // All that `wanted` says is so in `live`, up to how the API server writes it.
 bool covers(const json::Value& live, const json::Value& wanted);

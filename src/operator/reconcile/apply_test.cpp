@@ -85,6 +85,23 @@ TEST(Judge, ACacheBehindOurOwnWriteIsNoReasonToWriteAgain) {
   EXPECT_EQ(judge(wanted, &live, {}), Verdict::kApply);
 }
 
+// After a restore of etcd the version of then may be there again, with something else in it.
+TEST(Judge, ACacheThatIsBehindForLongIsNotBelieved) {
+  const json::Value wanted = stamped(yaml(kWanted));
+  json::Value other = yaml(kWanted);
+  other.at("spec").get_object()["replicas"] = 2;
+  const json::Value live = live_of(stamped(other));
+  const TimePoint then{std::chrono::hours(1)};
+  const Applied last{.stamp = std::string(json::string_at(wanted, {"metadata", "annotations", kStamp})),
+                     .before = "7",
+                     .digest = "d",
+                     .at = then};
+  EXPECT_EQ(judge(wanted, &live, last, then + std::chrono::seconds(59)), Verdict::kKeep);
+  EXPECT_EQ(judge(wanted, &live, last, then + std::chrono::seconds(60)), Verdict::kAsk);
+  const json::Value own = live_of(wanted);
+  EXPECT_EQ(judge(wanted, &own, last, then + std::chrono::hours(1)), Verdict::kKeep) << "it changed nothing";
+}
+
 TEST(Judge, NeverTakesOverAndNeverTouchesWhatGoes) {
   const json::Value wanted = stamped(yaml(kWanted));
   json::Value live = live_of(wanted);
@@ -191,6 +208,14 @@ TEST(PatchBefore, OnlyWhereRecreateMeetsLimits) {
   EXPECT_EQ(patch_before(recreate, recreate), std::nullopt);
   EXPECT_EQ(patch_before(rolling, rolling), std::nullopt);
   EXPECT_EQ(patch_before(rolling, recreate), std::nullopt);
+}
+
+// The API server takes only one of the two bounds, and one that somebody else wrote goes with no application of ours.
+TEST(PatchBefore, ABudgetHasOneBound) {
+  const json::Value wanted = yaml("{kind: PodDisruptionBudget, spec: {minAvailable: 7}}");
+  EXPECT_EQ(patch_before(wanted, yaml("{metadata: {uid: u}, spec: {maxUnavailable: 0}}")),
+            yaml("{metadata: {uid: u}, spec: {minAvailable: 7, maxUnavailable: null}}"));
+  EXPECT_EQ(patch_before(wanted, yaml("{metadata: {uid: u}, spec: {minAvailable: 1}}")), std::nullopt);
 }
 
 TEST(Covers, ListsByNameAndAmountsByValue) {

@@ -33,9 +33,12 @@ bool is_owned_by(const json::Value& object, std::string_view uid) {
 }
 
 Task<Children::Live> Children::look(const kube::Resource& resource, NamespacedName key, std::stop_token stop) {
+  if (ObjectPtr kept = caches_.get(resource, key)) co_return Live{.kept = std::move(kept)};
+  co_return co_await ask(resource, key, stop);
+}
+
+Task<Children::Live> Children::ask(const kube::Resource& resource, NamespacedName key, std::stop_token stop) {
   Live live;
-  live.kept = caches_.get(resource, key);
-  if (live.kept) co_return live;
   try {
     live.read = co_await kube_.get(resource, key, {}, stop);
   } catch (const kube::NotFound&) {
@@ -82,7 +85,15 @@ Task<Outcome> Children::apply(const kube::Resource& resource, NamespacedName key
                               std::stop_token stop) {
   Live live = co_await look(resource, key, stop);
   if (!live.served) co_return Outcome::kNotServed;
-  Verdict verdict = judge(wanted, live.value(), last);
+  Verdict verdict = judge(wanted, live.value(), last, kube_.loop().now());
+  if (verdict == Verdict::kAsk) {
+    live = co_await ask(resource, key, stop);
+    if (!live.served) co_return Outcome::kNotServed;
+    last.at = kube_.loop().now();  // a minute is good again
+    Applied made = last;
+    made.before.clear();
+    verdict = judge(wanted, live.value(), made);
+  }
   if (verdict == Verdict::kAdopt) {
     live.read = co_await adopt(resource, key, wanted, *live.value(), stop);
     live.kept = nullptr;
@@ -90,6 +101,7 @@ Task<Outcome> Children::apply(const kube::Resource& resource, NamespacedName key
     verdict = judge(wanted, &live.read, {});
   }
   switch (verdict) {
+    case Verdict::kAsk:  // has been done
     case Verdict::kKeep:
       co_return Outcome::kAsItWas;
     case Verdict::kAdopt:
@@ -121,7 +133,8 @@ Task<Outcome> Children::apply(const kube::Resource& resource, NamespacedName key
     co_await kube_.patch(resource, key, kube::PatchType::kMerge, *std::move(first), {},
                          {.field_manager = std::string(kFieldManager)}, stop);
   }
-  Applied next{.stamp = std::string(json::string_at(wanted, {"metadata", "annotations", kStamp}))};
+  Applied next{.stamp = std::string(json::string_at(wanted, {"metadata", "annotations", kStamp})),
+               .at = kube_.loop().now()};
   if (!create) next.before = json::string_at(*live.value(), {"metadata", "resourceVersion"});
   json::Value patch = wanted;
   // Of this object, not of a later one of its name.

@@ -53,6 +53,7 @@ class Children final {
   };
   // From the cache, or from the API server itself when it is not there.
   Task<Live> look(const kube::Resource& resource, NamespacedName key, std::stop_token stop);
+  Task<Live> ask(const kube::Resource& resource, NamespacedName key, std::stop_token stop);
   Task<bool> owners_stay(std::string ns, json::Array owners, std::stop_token stop);
   Task<json::Value> adopt(const kube::Resource& resource, NamespacedName key, json::Value wanted, json::Value live,
                           std::stop_token stop);

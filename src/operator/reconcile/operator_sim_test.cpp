@@ -24,10 +24,19 @@ TEST(OperatorSim, ABudgetsStatusIsNobodysMatter) {
     w.loop.advance(1s);
   }
   EXPECT_EQ(visits(w, "nodeset-files"), before);
-  // What is not its status is put back, by one of the three.
-  w.patch(kBudgets, "slurm-workers-pdb-slurm", "{spec: {maxUnavailable: 5}}");
+  // What is not its status is put back, by one of the three. The API server takes only one of the two bounds.
+  w.api.set_admission([](testing::Admission& admission) -> Task<> {
+    if (json::find(admission.object, {"spec", "minAvailable"}) &&
+        json::find(admission.object, {"spec", "maxUnavailable"})) {
+      throw testing::ApiFailure(422, "Invalid", "minAvailable and maxUnavailable cannot be both set");
+    }
+    co_return;
+  });
+  w.patch(kBudgets, "slurm-workers-pdb-slurm", "{spec: {minAvailable: null, maxUnavailable: 5}}");
   w.loop.advance(1s);
-  EXPECT_EQ(json::int_at(w.get(kBudgets, "slurm-workers-pdb-slurm"), {"spec", "maxUnavailable"}), 0);
+  const json::Value whole = w.get(kBudgets, "slurm-workers-pdb-slurm");
+  EXPECT_EQ(json::int_at(whole, {"spec", "minAvailable"}), 2147483647);
+  EXPECT_EQ(json::find(whole, {"spec", "maxUnavailable"}), nullptr);
   // Gone is the one that made it: another takes over.
   w.api.remove(kNodeSets, {"slurm", "a"});
   w.settle(5s);
