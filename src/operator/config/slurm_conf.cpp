@@ -9,6 +9,7 @@
 #include "operator/api/derived.hpp"
 #include "operator/config/hash.hpp"
 #include "operator/config/parameters.hpp"
+#include "operator/config/partition_options.hpp"
 #include "operator/config/text.hpp"
 
 namespace bascule::op {
@@ -160,11 +161,7 @@ std::string node_set_lines(const ClusterView& cluster) {
     // Two NodeSets may share hostnames' beginning, Slurm takes a NodeSet once.
     if (known.insert(name).second) text.raw(fmt::format("NodeSet={0} Feature={0}", name));
     if (!set->partition) continue;
-    // One line, that does not go on in the next.
-    std::string_view config = set->partition_config;
-    config = config.substr(0, config.find_first_of("\r\n"));
-    config = config.substr(0, config.find_last_not_of(" \t\\") + 1);
-    text.raw(fmt::format("PartitionName={0} Nodes={0} {1}", name, config));
+    text.raw(fmt::format("PartitionName={0} Nodes={0} {1}", name, partition_line(set->partition_config)));
   }
   return text.str();
 }

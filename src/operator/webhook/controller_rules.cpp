@@ -4,7 +4,9 @@
 #include <array>
 #include <cctype>
 #include <map>
+#include <set>
 
+#include "base/text.hpp"
 #include "operator/config/files.hpp"
 #include "operator/config/parameters.hpp"
 #include "operator/webhook/common_rules.hpp"
@@ -137,6 +139,26 @@ void extra_conf_rules(const json::Value& object, Findings& findings) {
   }
 }
 
+std::set<std::string> partitions_of(const json::Value& object) {
+  std::set<std::string> names;
+  for (const Option& option : options_of(json::string_at(object, {"spec", "extraConf"}))) {
+    if (lowered(option.key) == "partitionname" && lowered(option.value) != "default") names.insert(option.value);
+  }
+  return names;
+}
+
+// Lines of NodeSets stay until no job runs there; these are the user's.
+void partition_rules(const json::Value& object, const json::Value& old, Findings& findings) {
+  const std::set<std::string> after = partitions_of(object);
+  for (const std::string& name : partitions_of(old)) {
+    if (after.contains(name)) continue;
+    findings.warn("spec.extraConf",
+                  "partition {} goes, and slurmctld ends the jobs in it as soon as it takes that; to lose none put the "
+                  "line back with State=DRAIN until they have ended",
+                  name);
+  }
+}
+
 void availability_rules(const json::Value& object, const Known& known, Findings& findings) {
   if (!json::bool_at(object, {"spec", "ha", "enabled"})) return;
   const std::string_view claim = json::string_at(object, {"spec", "persistence", "existingClaim"});
@@ -204,6 +226,7 @@ void controller_rules(const json::Value& object, const json::Value* old, const K
   if (external) return;
   file_rules(object, known, findings);
   extra_conf_rules(object, findings);
+  if (old != nullptr) partition_rules(object, *old, findings);
   availability_rules(object, known, findings);
 }
 

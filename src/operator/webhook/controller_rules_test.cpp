@@ -129,6 +129,25 @@ TEST(controller_rules, lines_that_are_the_operators_are_warned_about) {
   EXPECT_THAT(warned("Epilog=\"a SlurmUser=b\" # AuthType=c\nInclude SlurmUser"), IsEmpty());
 }
 
+// Those of NodeSets stay until no job runs there; these are the user's own.
+TEST(controller_rules, a_partition_that_goes_is_warned_about) {
+  const auto with = [](std::string_view conf, bool external = false) {
+    json::Value made = object(external ? "{external: true, externalConfig: {host: h, port: 1}}" : "{}");
+    json::at_or_create(made, {"spec", "extraConf"}) = conf;
+    return made;
+  };
+  const std::string both =
+      "PartitionName=train Nodes=ALL\npartitionname=test Nodes=ALL\nPartitionName=DEFAULT State=UP";
+  const auto warned = [&](const json::Value& before, const json::Value& after) {
+    return texts(changed(kKind, before, after).warnings);
+  };
+  EXPECT_THAT(warned(with(both), with("PartitionName=test Nodes=ALL")),
+              ElementsAre(StartsWith("spec.extraConf: partition train goes, and slurmctld ends the jobs in it")));
+  EXPECT_THAT(warned(with(both), with("")), ::testing::SizeIs(2));
+  EXPECT_THAT(warned(with(both), with(both + "\nPartitionName=new Nodes=ALL")), IsEmpty());
+  EXPECT_THAT(warned(with(both, true), with("", true)), IsEmpty()) << "its slurm.conf is not ours";
+}
+
 Known maps(std::initializer_list<std::pair<std::string, std::vector<std::string>>> list) {
   Known known;
   for (const auto& [name, keys] : list) known.config_maps[name] = {.exists = true, .keys = keys};

@@ -9,6 +9,7 @@
 #include "operator/api/derived.hpp"
 #include "operator/api/names.hpp"
 #include "operator/config/node_conf.hpp"
+#include "operator/config/partition_options.hpp"
 #include "operator/webhook/common_rules.hpp"
 
 namespace bascule::op {
@@ -52,6 +53,24 @@ void extra_conf_rules(const json::Value& object, Findings& findings) {
   std::string_view sentence = options.error();
   if (sentence.starts_with(kField)) sentence.remove_prefix(kField.size() + 2);
   findings.fault(std::string(kField), "{}", sentence);
+}
+
+// slurmctld ends at a line that it cannot read, and then nobody can say any more that no job runs in the partition.
+void partition_rules(const json::Value& object, const json::Value* old, Findings& findings) {
+  const auto line_of = [](const json::Value& set) {
+    return json::bool_at(set, {"spec", "partition", "enabled"})
+               ? partition_line(json::string_at(set, {"spec", "partition", "config"}))
+               : std::string_view();
+  };
+  const std::string_view line = line_of(object);
+  if (old != nullptr && line_of(*old) == line) return;
+  if (const auto fault = partition_fault(line)) {
+    findings.fault(
+        "spec.partition.config",
+        "{}, and slurmctld would not start; an option of a newer Slurm can be had with a PartitionName= line "
+        "in the Controller's extraConf",
+        *fault);
+  }
 }
 
 // "gpu-" as in generateName. With `dots` it may have several parts, "rack-1.gpu-".
@@ -161,9 +180,37 @@ std::optional<std::string> shared_name(NodeNames a, NodeNames b) {
   return std::nullopt;
 }
 
+// What slurm.conf calls it.
+std::string name_in_slurm(const json::Value& object) {
+  NodeSet set;
+  set.meta.name = name_of(object);
+  if (const json::Object* spec = json::object_at(object, {"spec", "template", "spec"})) set.pod_template.spec = *spec;
+  return slurm_name(set);
+}
+
+bool has_node(const json::Value& object, const std::string& name) {
+  const std::optional<NodeNames> names = node_names(object);
+  if (!names || !name.starts_with(names->start)) return false;
+  std::int64_t number = -1;
+  const char* const last = name.data() + name.size();
+  const auto [end, error] = std::from_chars(name.data() + names->start.size(), last, number);
+  return error == std::errc() && end == last && number >= 0 && number < names->count &&
+         names->start + numbered(number, names->digits) == name;
+}
+
+// "NodeSet A like Slurm node N of NodeSet B", of two; empty: neither is.
+std::string called_like_a_node(const json::Value& a, const json::Value& b) {
+  for (const auto& [set, other] : {std::pair{&a, &b}, {&b, &a}}) {
+    const std::string name = name_in_slurm(*set);
+    if (has_node(*other, name)) {
+      return fmt::format("NodeSet {} like Slurm node {} of NodeSet {}", name_of(*set), name, name_of(*other));
+    }
+  }
+  return {};
+}
+
 void node_name_rules(const json::Value& object, const json::Value* old, const Known& known, Findings& findings) {
   const std::optional<NodeNames> names = node_names(object);
-  if (!names) return;
   const std::optional<NodeNames> before = old == nullptr ? std::nullopt : node_names(*old);
   for (const json::Value& other : known.node_sets) {
     const bool of_same_cluster = json::string_at(other, {"spec", "controllerRef", "name"}) ==
@@ -171,15 +218,22 @@ void node_name_rules(const json::Value& object, const json::Value* old, const Kn
     if (!of_same_cluster || name_of(other) == name_of(object)) continue;
     if (json::find(other, {"metadata", "deletionTimestamp"}) != nullptr) continue;
     const std::optional<NodeNames> others = node_names(other);
-    if (!others) continue;
-    const std::optional<std::string> shared = shared_name(*names, *others);
+    const auto shared = names && others ? shared_name(*names, *others) : std::nullopt;
     // One that was let in is not held up by it: it may be on its way out of it.
-    if (!shared || (before && shared_name(*before, *others))) continue;
-    findings.fault("spec.template.spec.hostname",
-                   "NodeSets {} and {} would both make the Slurm node {}, and Slurm tells nodes apart by their names "
-                   "alone; give this one another hostname",
-                   name_of(object), name_of(other), *shared);
-    return;
+    if (shared && !(before && shared_name(*before, *others))) {
+      findings.fault("spec.template.spec.hostname",
+                     "NodeSets {} and {} would both make the Slurm node {}, and Slurm tells nodes apart by their names "
+                     "alone; give this one another hostname",
+                     name_of(object), name_of(other), *shared);
+      return;
+    }
+    const std::string clash = called_like_a_node(object, other);
+    if (!clash.empty() && (old == nullptr || called_like_a_node(*old, other).empty())) {
+      findings.fault("spec.template.spec.hostname",
+                     "slurm.conf would call {}, with which slurmctld does not start; give this one another hostname",
+                     clash);
+      return;
+    }
   }
 }
 
@@ -223,6 +277,7 @@ void nodeset_rules(const json::Value& object, const json::Value* old, const Know
   max_unavailable_rule(object, findings);
   schedule_rule(object, findings);
   extra_conf_rules(object, findings);
+  partition_rules(object, old, findings);
   if (json::bool_at(object, {"spec", "ssh", "enabled"}) &&
       json::string_at(object, {"spec", "ssh", "sssdConfRef", "name"}).empty()) {
     findings.fault("spec.ssh.sssdConfRef.name",

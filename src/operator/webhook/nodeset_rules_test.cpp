@@ -168,7 +168,7 @@ TEST(nodeset_rules, node_names_are_of_one_nodeset) {
       {named("gpu-"), "{}", "gpu-0"},
       {"{}", named("other-"), "other-0"},
       {named("m", "replicas: 20"), named("m1", "replicas: 2"), "m10"},
-      {named("m", "replicas: 10"), named("m1", "replicas: 2"), ""},
+      {named("m", "replicas: 10"), named("m-1", "replicas: 2"), ""},  // m1: a_nodeset_is_not_called_like_a_node
       {named("m1", "replicas: 2"), named("m", "replicas: 11"), "m10"},
       {named("m", "replicas: 50, ordinalPadding: 3"), named("m0", "replicas: 2, ordinalPadding: 2"), "m000"},
       {named("cpu-", "replicas: 11"), named("cpu-", "replicas: 11, ordinalPadding: 2"), "cpu-10"},
@@ -188,6 +188,61 @@ TEST(nodeset_rules, node_names_are_of_one_nodeset) {
         "spec.template.spec.hostname: NodeSets gpu and other would both make the Slurm node {},", pair.node);
     expect_only(beside(pair.other, pair.ours), pair.node.empty() ? "" : fault, pair.other + pair.ours);
   }
+}
+
+// One space of names in Slurm: slurmctld does not register such a node, nor start with one in its state.
+TEST(nodeset_rules, a_nodeset_is_not_called_like_a_node) {
+  const auto beside = [](const json::Value& other, const json::Value& ours) {
+    Known known;
+    known.node_sets = {other};
+    return created(kKind, ours, known);
+  };
+  const json::Value h100 = nodeset("{replicas: 3}", "h100");
+  const json::Value two = nodeset("{replicas: 1}", "h100-2");
+  constexpr std::string_view kFault =
+      "spec.template.spec.hostname: slurm.conf would call NodeSet h100-2 like Slurm node h100-2 of NodeSet h100";
+  expect_only(beside(h100, two), kFault, "the one is there");
+  expect_only(beside(two, h100), kFault, "the other");
+  expect_only(beside(h100, nodeset("{scalingMode: DaemonSet}", "h100-2")), kFault, "its nodes do not matter");
+  expect_only(beside(h100, nodeset("{}", "h100-3")), "", "beyond");
+  expect_only(beside(h100, nodeset("{template: {spec: {hostname: h-}}}", "h100-2")), "", "called otherwise");
+  expect_only(beside(nodeset("{template: {spec: {hostname: m}}, replicas: 10}", "h"),
+                     nodeset("{template: {spec: {hostname: m1}}, replicas: 2}", "i")),
+              "spec.template.spec.hostname: slurm.conf would call NodeSet i like Slurm node m1 of NodeSet h",
+              "no dash");
+  expect_only(beside(nodeset("{ordinalPadding: 2, replicas: 3}", "h100"), two), "", "padded");
+  // Let in before.
+  Known known;
+  known.node_sets = {two};
+  expect_only(changed(kKind, nodeset("{replicas: 4}", "h100"), h100, known), "", "smaller");
+  expect_only(changed(kKind, nodeset("{replicas: 2}", "h100"), h100, known), kFault, "scaled");
+}
+
+// slurmctld ends at such a line, and then can never say that no job runs in the partition.
+TEST(nodeset_rules, partition_config) {
+  const auto with = [](std::string_view config, bool enabled = true) {
+    json::Value made = nodeset(fmt::format("{{partition: {{enabled: {}}}}}", enabled));
+    json::at_or_create(made, {"spec", "partition", "config"}) = config;
+    return made;
+  };
+  for (const std::string_view well :
+       {"", " ", "State=UP Default=YES MaxTime=UNLIMITED", "maxtime = 60", "AllowAccounts=\"a b\" QOS=x  ",
+        "Topology=t Exclusive=USER", "State=UP # until May", "State=UP \\", "State=UP\nnot taken"}) {
+    expect_only(created(kKind, with(well)), "", well);
+  }
+  expect_only(created(kKind, with("State=UP MaxTme=60")),
+              "spec.partition.config: MaxTme is no option of a partition in slurm.conf, and slurmctld would not start",
+              "misspelt");
+  expect_only(created(kKind, with("State=UP PartitionName=x")), "spec.partition.config: PartitionName is no", "twice");
+  expect_only(created(kKind, with("State=UP exclusive")), "spec.partition.config: 'exclusive' is no Key=value", "bare");
+  expect_only(created(kKind, with("State=UP AllowAccounts= ")), "spec.partition.config: AllowAccounts has no value",
+              "empty");
+  expect_only(created(kKind, with("MaxTime=often Shared+=a=b")), "", "what it means is not judged");
+  expect_only(created(kKind, with("MaxTme=60", false)), "", "off");
+  expect_only(changed(kKind, with("MaxTme=60", false), with("MaxTme=60")), "spec.partition.config: MaxTme", "switched");
+  json::Value scaled = with("MaxTme=60");
+  json::at_or_create(scaled, {"spec", "replicas"}) = 7;
+  expect_only(changed(kKind, with("MaxTme=60"), scaled), "", "let in before");
 }
 
 TEST(nodeset_rules,
