@@ -259,6 +259,19 @@ TEST_F(ExplainTest, ANodeSetWithoutItsControllerIsNotAsItShouldBe) {
   EXPECT_THAT(e.next, ElementsAre(HasSubstr("delete the NodeSet"), "Create Controller slurm."));
 }
 
+TEST_F(ExplainTest, ASlurmctldWithoutPodsShowsWhyItsStatefulSetMakesNone) {
+  put(kControllers, "slurm", "{spec: {}}");
+  put(kStatefulSets, "slurm-controller", "{spec: {}}");
+  put(kube::resources::kEvents, "e-1",
+      "{reason: FailedCreate, note: exceeded quota, eventTime: '2026-05-01T11:00:00Z', regarding: {kind: StatefulSet, "
+      "name: slurm-controller, namespace: slurm}}");
+  const Explanation bare = read(kControllers, "slurm");
+  ASSERT_EQ(bare.events.size(), 1u);
+  EXPECT_EQ(bare.events[0].note, "exceeded quota");
+  pod("slurm-controller-0", "slurmctld", "slurm", "{type: x, status: 'True'}");
+  EXPECT_THAT(read(kControllers, "slurm").events, IsEmpty()) << "of another time";
+}
+
 TEST_F(ExplainTest, TheEventsAreTheObjectsOwn) {
   put(kNodeSets, "gpu", "{spec: {controllerRef: {name: slurm}}}");
   for (const char* kind : {"NodeSet", "LoginSet"}) {

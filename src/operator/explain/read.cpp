@@ -85,6 +85,24 @@ Task<> add_who_refer(kube::Client& client, const kube::Resource& resource, Names
   }
 }
 
+// Why it makes no pod (a quota, a policy) is said nowhere else.
+Task<> add_events_of_stateful_set(kube::Client& client, const kube::Resource& resource, NamespacedName key, Found& to) {
+  if (&resource != &kControllers && &resource != &kAccountings) co_return;
+  const bool slurmctld = &resource == &kControllers;
+  const NamespacedName name{key.ns, slurmctld ? names::controller(key.name) : names::accounting(key.name)};
+  try {
+    const json::Value set = co_await client.get(kStatefulSets, name);
+    const std::string uid(json::string_at(set, {"metadata", "uid"}));
+    const kube::ReadEvents events = co_await kube::read_events(client, kStatefulSets.kind, name, uid);
+    const json::Array* more = json::array_at(events.list, {"items"});
+    if (!more) co_return;
+    json::Value& list = json::at_or_create(to.events, {"items"});
+    if (!list.is_array()) list = json::Array{};
+    list.get_array().insert(list.get_array().end(), more->begin(), more->end());
+  } catch (const kube::Error&) {  // it is not there yet, or who asks may not read it
+  }
+}
+
 }  // namespace
 
 const kube::Resource* resource_of(std::string_view word) noexcept {
@@ -131,6 +149,7 @@ Task<Explanation> read_explanation(kube::Client& client, const kube::Resource& r
   const std::string uid(json::string_at(found.object, {"metadata", "uid"}));
   kube::ReadEvents events = co_await kube::read_events(client, resource.kind, key, uid);
   found.events = std::move(events.list);
+  if (found.pods.empty()) co_await add_events_of_stateful_set(client, resource, key, found);
   co_return explain(resource, found);
 }
 
