@@ -75,6 +75,8 @@ inline constexpr std::string_view kDrainFinalizer = "nodeset.slinky.slurm.net/dr
 inline constexpr std::string_view kDrainLimit = "nodeset.slinky.slurm.net/drain-limit";
 // Annotation of a Controller, ours: "true": slurmctld takes a changed auth/slurm key although jobs run.
 inline constexpr std::string_view kTakeSlurmKey = "controller.slinky.slurm.net/take-slurm-key";
+// Likewise: "true": slurm.conf loses the lines that it keeps for jobs, for slurmctld does not start with them.
+inline constexpr std::string_view kDropLines = "controller.slinky.slurm.net/drop-lines";
 inline constexpr std::string_view kWorkerTaint = "nodeset.slinky.slurm.net/worker";  // NoExecute, empty value
 inline constexpr std::string_view kFeaturePrefix = "k8s/";                     // Slurm node features that are ours
 inline constexpr std::string_view kReasonPrefix = "slurm-operator: ";          // Slurm node reasons that are ours

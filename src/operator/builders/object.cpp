@@ -60,7 +60,7 @@ StringMap inheritable(const StringMap& map) {
   StringMap result = map;
   std::erase_if(result, [](const auto& entry) {
     const std::string_view key = entry.first;
-    return key == kVersionLabel || key == names::kTakeSlurmKey ||
+    return key == kVersionLabel || key == names::kTakeSlurmKey || key == names::kDropLines ||
            std::ranges::any_of(kManagers, [&](std::string_view prefix) { return key.starts_with(prefix); });
   });
   return result;

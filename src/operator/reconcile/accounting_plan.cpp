@@ -18,22 +18,16 @@ void keep_key(Accounting& accounting, View& view, KeyHashes& keys, Plan& plan) {
   const std::string_view made_for = key_made_for(live);
   if (made_for == keys.slurm) return;
   for (const json::Value* object : view.controllers_of(accounting.meta.name)) {
-    try {
-      const Controller controller = read_controller(*object);
-      Plan unsaid;  // what is missing is told where the Controller is read for itself
-      const auto now = key_hashes(view, {.slurm = controller.keys.slurm, .jwt = {}, .jwks = {}}, unsaid);
-      if (!now) continue;
-      KeyInUse key = key_in_use(controller, view, now->slurm);
-      if (key.hash == keys.slurm) continue;
-      if (made_for.empty() ? now->slurm != keys.slurm : key.hash != made_for) continue;
-      if (!made_for.empty()) key.ref = key_mounted(*live);
-      keys.slurm = key.hash;
-      if (!key.ref.empty()) accounting.keys.slurm = std::move(key.ref);
-      plan.notes.push_back(fmt::format(
-          "slurmdbd keeps the auth/slurm key that Controller {} has until that takes another", controller.meta.name));
-      return;
-    } catch (const BadObject&) {  // told where it is read for itself
-    }
+    ControllerKey key = key_of_controller(*object, view);
+    if (key.in_use.hash.empty() || key.in_use.hash == keys.slurm) continue;
+    if (made_for.empty() ? key.now != keys.slurm : key.in_use.hash != made_for) continue;
+    if (!made_for.empty()) key.in_use.ref = key_mounted(*live);
+    keys.slurm = std::move(key.in_use.hash);
+    if (!key.in_use.ref.empty()) accounting.keys.slurm = std::move(key.in_use.ref);
+    plan.notes.push_back(
+        fmt::format("slurmdbd keeps the auth/slurm key that Controller {} has until that takes another",
+                    json::string_at(*object, {"metadata", "name"})));
+    return;
   }
 }
 

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -11,7 +12,9 @@
 #include "operator/config/left_lines.hpp"
 #include "operator/config/slurm_conf.hpp"
 #include "operator/reconcile/apply.hpp"
+#include "operator/reconcile/controller_ref.hpp"
 #include "operator/reconcile/key_change.hpp"
+#include "operator/reconcile/name_clash.hpp"
 #include "operator/reconcile/plan.hpp"
 #include "operator/reconcile/state_place.hpp"
 
@@ -51,11 +54,19 @@ void take_accounting(const Controller& controller, View& view, Plan& plan, Aroun
   }
 }
 
+// Somebody said that slurmctld does not start with the lines that are kept.
+bool drops_lines(const Controller& controller) {
+  const auto order = controller.meta.annotations.find(std::string(names::kDropLines));
+  return order != controller.meta.annotations.end() && order->second == "true";
+}
+
 // A NodeSet that cannot be read would vanish from slurm.conf with its partition, and the jobs there end: the
 // configuration waits for it, unless there is none yet.
 void take_node_sets(const Controller& controller, View& view, Plan& plan, Around& around) {
   const bool running = view.find(kConfigMaps, names::config(controller.meta.name)) != nullptr;
+  const bool drop = drops_lines(controller);
   for (const json::Value* object : view.node_sets_of(controller.meta.name)) {
+    if (drop && json::find(*object, {"metadata", "deletionTimestamp"})) continue;
     try {
       around.node_sets.push_back(read_nodeset(*object));
     } catch (const BadObject& error) {
@@ -78,20 +89,81 @@ void take_files(const Controller& controller, View& view, Plan& plan, Around& ar
   around.whole = around.whole && around.files.missing.empty() && around.files.faults.empty();
 }
 
+// Slurmctlds run on different nodes and share it. A standby would wait for it for ever, and nobody would say why.
+void look_at_claim(const Controller& controller, View& view, Plan& plan) {
+  if (controller.external || !controller.ha || !controller.persistence.enabled) return;
+  const std::string& name = controller.persistence.existing_claim;
+  const json::Value* claim = name.empty() ? nullptr : view.find(kClaims, name);
+  const json::Array* modes = claim ? json::array_at(*claim, {"spec", "accessModes"}) : nullptr;
+  if (!modes || std::ranges::find(*modes, json::Value("ReadWriteMany")) != modes->end()) return;
+  std::string sentence = fmt::format(
+      "claim {}, named in spec.persistence.existingClaim, can be written by one node only; all slurmctld of a cluster "
+      "share it, so it needs ReadWriteMany among its access modes",
+      name);
+  plan.faults.push_back({"ClaimOfOneNode", std::move(sentence)});
+}
+
 std::string_view conf_in_place(const Controller& controller, View& view) {
   const json::Value* map = view.find(kConfigMaps, names::config(controller.meta.name));
   return map ? json::string_at(*map, {"data", names::kSlurmConf}) : std::string_view();
 }
 
-std::string because(NodesStand stand) {
-  if (stand == NodesStand::kOpen) return "jobs run on its nodes, or can be given to them";
-  if (stand == NodesStand::kAsked) return "slurmctld is being asked whether jobs run on its nodes";
-  return "slurmctld or slurmrestd does not say whether jobs run on its nodes";
+// A new NodeSet that is called like another's node does without its lines; one in place keeps its jobs.
+void part_names(std::string_view in_place, Around& around, Plan& plan) {
+  for (const NameClash& clash : name_clashes(around.node_sets)) {
+    const bool there = in_place.contains(fmt::format("\nNodeSet={} ", clash.name));
+    std::string sentence = fmt::format(
+        "NodeSet {} is called in slurm.conf like node {} of NodeSet {}, and {}: give one of them another hostname",
+        clash.set, clash.name, clash.other,
+        there ? "slurmctld does not take that node" : "slurmctld does not start with both, so its lines are left out");
+    plan.faults.push_back({"NodeSetNamedLikeNode", std::move(sentence)});
+    if (there) continue;
+    std::erase_if(around.node_sets, [&clash](const NodeSet& set) { return set.meta.name == clash.set; });
+  }
+}
+
+// One of them that slurmctld does not start with would keep it down for ever: it could never say that no job runs.
+void tell_way_out(Plan& plan) {
+  std::string way = fmt::format(
+      "If slurmctld does not start because of such lines (see its log), set the Controller's annotation {} to \"true\" "
+      "to have them taken out at once; the jobs in those partitions end",
+      names::kDropLines);
+  if (std::ranges::find(plan.waits, way, &Wait::sentence) == plan.waits.end()) plan.wait(std::move(way));
+}
+
+void tell_kept(const std::map<std::string, NodesStand>& kept, Plan& plan) {
+  bool unknown = false;
+  for (const auto& [name, stand] : kept) {
+    const std::string keeps =
+        fmt::format("slurm.conf keeps the lines of {}, which no NodeSet asks for any more: ", name);
+    if (stand == NodesStand::kUnknown) {
+      plan.wait(keeps + "slurmctld or slurmrestd does not say whether jobs run on its nodes");
+      unknown = true;
+    } else {
+      plan.notes.push_back(keeps + (stand == NodesStand::kOpen
+                                        ? "jobs run on its nodes, or can be given to them"
+                                        : "slurmctld is being asked whether jobs run on its nodes"));
+    }
+  }
+  if (unknown) tell_way_out(plan);
+}
+
+// A slurmctld that is not there lets no NodeSet go.
+void tell_going(const Around& around, Plan& plan) {
+  std::vector<std::string_view> going;
+  for (const NodeSet& set : around.node_sets) {
+    if (set.meta.deleted) going.push_back(set.meta.name);
+  }
+  if (going.empty()) return;
+  plan.wait(fmt::format("slurm.conf keeps the lines of NodeSet {} until slurmctld says that no job runs there",
+                        fmt::join(going, ", ")));
+  tell_way_out(plan);
 }
 
 // slurmctld ends the jobs of a partition that goes from slurm.conf. What no NodeSet asks for any more stays until none
 // runs there. Where the partition alone is off its nodes serve on: only its own jobs count.
 std::vector<LeftLine> keep_lines(const ClusterView& cluster, View& view, const ClusterStand& stand, Plan& plan) {
+  if (drops_lines(cluster.controller)) return {};
   std::vector<LeftLine> left =
       left_lines(conf_in_place(cluster.controller, view), node_set_lines(cluster), cluster.controller.extra_conf);
   std::set<std::string> gone;
@@ -109,10 +181,7 @@ std::vector<LeftLine> keep_lines(const ClusterView& cluster, View& view, const C
     if (line.partition && !gone.contains(line.name)) line.text = closed_partition(line.text);
   }
   std::erase_if(left, [&kept](const LeftLine& line) { return !kept.contains(line.name); });
-  for (const auto& [name, of_it] : kept) {
-    plan.notes.push_back(
-        fmt::format("slurm.conf keeps the lines of {}, which no NodeSet asks for any more: {}", name, because(of_it)));
-  }
+  tell_kept(kept, plan);
   plan.keeps_lines = !kept.empty();
   return left;
 }
@@ -150,6 +219,7 @@ void add_stateful_set(const Controller& controller, json::Value set, const KeyHa
   keep_claim_templates(set, live, plan);
   plan.add(kStatefulSets, std::move(set));
   plan.key_wait = key_wait(controller, live, keys, view);
+  miss_key(key_in_use(controller, live, keys.slurm).ref, controller.keys.slurm, view, plan);
 }
 
 // Nobody but its administrator writes the configuration of a slurmctld outside: what the NodeSets need there is said.
@@ -212,6 +282,8 @@ Plan plan_controller(const json::Value& object, View& view, WallTime now, const 
   take_node_sets(controller, view, plan, around);
   take_files(controller, view, plan, around);
   take_time(controller, view, plan, around, now);
+  look_at_claim(controller, view, plan);
+  if (!controller.external) part_names(conf_in_place(controller, view), around, plan);
   if (around.whole) add_configured(controller, around, keys, view, stand, plan);
   const std::string name = names::controller(controller.meta.name);
   if (wants_service_monitor(controller)) {
@@ -220,7 +292,10 @@ Plan plan_controller(const json::Value& object, View& view, WallTime now, const 
     plan.unwanted.push_back({&kServiceMonitors, name});
   }
   if (!controller.external) {
-    if (auto wait = workload_wait(kStatefulSets, name, view.find(kStatefulSets, name))) plan.wait(*std::move(wait));
+    if (auto wait = workload_wait(kStatefulSets, name, view.find(kStatefulSets, name))) {
+      plan.wait(*std::move(wait));
+      tell_going(around, plan);
+    }
   }
   return plan;
 }

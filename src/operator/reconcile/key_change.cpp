@@ -53,15 +53,11 @@ std::vector<KeyWait::Beside> waiting_beside(const Controller& controller, const 
   for (const json::Value* object : view.controllers_of(controller.accounting)) {
     if (json::string_at(*object, {"metadata", "name"}) == controller.meta.name) continue;
     if (json::find(*object, {"metadata", "deletionTimestamp"})) continue;
-    try {
-      const Controller other = read_controller(*object);
-      Plan unsaid;  // what is missing is told where it is read for itself
-      const auto now = key_hashes(view, {.slurm = other.keys.slurm, .jwt = {}, .jwks = {}}, unsaid);
-      if (!now || now->slurm == in_use || key_in_use(other, view, now->slurm).hash != in_use) continue;
-      const auto sets = view.node_sets_of(other.meta.name);
-      out.push_back({other.meta.name, std::ranges::any_of(sets, [](const auto* set) { return has_workers(*set); })});
-    } catch (const BadObject&) {  // likewise
-    }
+    const ControllerKey key = key_of_controller(*object, view);
+    if (key.now == in_use || key.in_use.hash != in_use) continue;
+    const std::string name(json::string_at(*object, {"metadata", "name"}));
+    const auto sets = view.node_sets_of(name);
+    out.push_back({name, std::ranges::any_of(sets, [](const auto* set) { return has_workers(*set); })});
   }
   return out;
 }

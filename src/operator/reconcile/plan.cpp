@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/base64.hpp"
+#include "kube/condition.hpp"
 #include "operator/api/resources.hpp"
 #include "operator/config/hash.hpp"
 
@@ -19,6 +20,12 @@ std::expected<std::string, std::string> config_text(View& view, const KeyRef& re
     return std::unexpected(fmt::format("ConfigMap {}, named in {}, has no key {}", ref.name, field, ref.key));
   }
   return std::string(json::view(value->get_string()));
+}
+
+// Of a Deployment, by the API server's own word: a quota, a policy. A StatefulSet has it in events alone.
+std::string refusal_of_pods(const json::Value& live) {
+  const json::Value* failure = kube::find_condition(json::array_at(live, {"status", "conditions"}), "ReplicaFailure");
+  return kube::holds(failure) ? fmt::format(": {}", json::string_at(*failure, {"message"})) : std::string();
 }
 
 }  // namespace
@@ -71,9 +78,10 @@ std::optional<std::string> workload_wait(const kube::Resource& resource, std::st
   if (seen < json::int_at(*live, {"metadata", "generation"}).value_or(0)) {
     return fmt::format("{} {} has changed, its pods follow", resource.kind, name);
   }
-  if (ready < wanted) return fmt::format("{} {}: {} of {} pods are ready", resource.kind, name, ready, wanted);
+  const std::string why = refusal_of_pods(*live);
+  if (ready < wanted) return fmt::format("{} {}: {} of {} pods are ready{}", resource.kind, name, ready, wanted, why);
   if (updated < wanted) {
-    return fmt::format("{} {}: {} of {} pods run its newest version", resource.kind, name, updated, wanted);
+    return fmt::format("{} {}: {} of {} pods run its newest version{}", resource.kind, name, updated, wanted, why);
   }
   return std::nullopt;
 }

@@ -1,5 +1,7 @@
 // What plans leave as it is for the jobs that run.
 #include "operator/reconcile/apply.hpp"
+#include "operator/reconcile/conditions.hpp"
+#include "operator/reconcile/key_change.hpp"
 #include "operator/reconcile/test_view.hpp"
 
 namespace bascule::op::reconcile::test {
@@ -141,7 +143,12 @@ TEST(PlanForJobs, LinesThatNoNodeSetAsksForStayUntilNoJobRunsThere) {
     const Plan plan = plan_controller(object, view, kNow, stand);
     EXPECT_EQ(slurm_conf_of(plan), before) << "with nothing moved slurmctld is not made anew";
     EXPECT_TRUE(plan.keeps_lines);
-    EXPECT_THAT(plan.notes, Contains(HasSubstr("slurm.conf keeps the lines of gpu, which no NodeSet asks for")));
+    const auto keeps = HasSubstr("slurm.conf keeps the lines of gpu, which no NodeSet asks for");
+    if (stand.rest == NodesStand::kUnknown) {
+      EXPECT_THAT(waits_of(plan), Contains(keeps)) << "by itself nothing comes, and slurmctld may be down for it";
+    } else {
+      EXPECT_THAT(plan.notes, Contains(keeps));
+    }
   }
   EXPECT_THAT(conf(clear()), Not(HasSubstr("gpu")));
   EXPECT_FALSE(plan_controller(object, view, kNow, clear()).keeps_lines);
@@ -158,6 +165,112 @@ TEST(PlanForJobs, LinesThatNoNodeSetAsksForStayUntilNoJobRunsThere) {
   view.put(kNodeSets, set(""));
   EXPECT_THAT(conf(busy), HasSubstr("PartitionName=gpu Nodes=gpu MaxTime=60 State=DRAIN\n")) << "it is given no others";
   EXPECT_THAT(conf(open), ::testing::AllOf(HasSubstr("NodeSet=gpu"), Not(HasSubstr("PartitionName=gpu"))));
+}
+
+// A line that slurmctld dies of: it never answers, and nobody could say any more that no job runs.
+TEST(PlanForJobs, LinesThatSlurmctldCannotStartWithGoByOrder) {
+  MapView view = whole_namespace();
+  json::Value object = custom(kControllers, "slurm", kController);
+  json::Value set = custom(kNodeSets, "gpu",
+                           "{controllerRef: {name: slurm}, slurmd: {image: slurmd}, partition: {enabled: true, config: "
+                           "MaxTme=60}}");
+  view.put(kNodeSets, set);
+  const Plan first = plan_controller(object, view, kNow);
+  view.put(kConfigMaps, child(first, "ConfigMap"));
+  json::Value slurmctld = stamped(child(first, "StatefulSet"));
+  slurmctld.get_object()["status"] = json::parse_yaml("{replicas: 1, readyReplicas: 0}");
+  view.put(kStatefulSets, slurmctld);
+  const ClusterStand unknown{.rest = NodesStand::kUnknown};
+  const auto ready = [&] {
+    const json::Object status = make_status(plan_controller(object, view, kNow, unknown), 1, json::Object(), kNow);
+    return std::string(json::string_at(status.at("conditions").as_array().at(0), {"message"}));
+  };
+  const auto conf = [&] { return slurm_conf_of(plan_controller(object, view, kNow, unknown)); };
+  const std::string order = "controller.slinky.slurm.net/drop-lines";
+  // Its finalizer waits for slurmctld.
+  json::at_or_create(set, {"metadata", "deletionTimestamp"}) = "2026-11-28T00:00:00Z";
+  view.put(kNodeSets, set);
+  EXPECT_THAT(ready(), ::testing::AllOf(HasSubstr("NodeSet gpu"), HasSubstr(order)));
+  view.drop(kNodeSets, "gpu");
+  EXPECT_THAT(ready(), ::testing::AllOf(HasSubstr("lines of gpu"), HasSubstr(order)));
+  EXPECT_THAT(conf(), HasSubstr("MaxTme"));
+  json::at_or_create(object, {"metadata", "annotations", order}) = "true";
+  EXPECT_THAT(conf(), Not(HasSubstr("gpu")));
+  EXPECT_THAT(ready(), Not(HasSubstr(order)));
+  const Plan plan = plan_controller(object, view, kNow, unknown);
+  EXPECT_FALSE(plan.keeps_lines);
+  EXPECT_THAT(json::dump(child(plan, "StatefulSet")), Not(HasSubstr("drop-lines"))) << "it would roll once more";
+  view.put(kNodeSets, set);
+  EXPECT_THAT(conf(), Not(HasSubstr("gpu")));
+  EXPECT_THAT(ready(), Not(HasSubstr(order)));
+}
+
+// The key that the StatefulSet was made for is what its pods have, whatever has become of the Secret.
+TEST(PlanForJobs, AControllerWhoseKeyIsMissingKeepsTheOneThatItHas) {
+  MapView view = whole_namespace();
+  const std::string spec =
+      std::string(kController.substr(0, kController.rfind('}'))) + ", accountingRef: {name: slurm}}";
+  const json::Value a = custom(kControllers, "a", spec);
+  json::Value b = custom(kControllers, "b", spec);
+  for (const json::Value* one : {&a, &std::as_const(b)}) {
+    view.put(kControllers, *one);
+    view.put(kStatefulSets, stamped(child(plan_controller(*one, view, kNow), "StatefulSet")));
+  }
+  json::Value accounting = *view.find(kAccountings, "slurm");
+  const json::Value slurmdbd = stamped(child(plan_accounting(accounting, view), "StatefulSet"));
+  view.put(kStatefulSets, slurmdbd);
+  view.drop(kSecrets, "auth");
+  view.put(kSecrets, secret("auth2", "slurm.key", "another"));
+  json::at_or_create(accounting, {"spec", "slurmKeyRef", "name"}) = "auth2";
+  json::Value taken = a;
+  json::at_or_create(taken, {"spec", "slurmKeyRef", "name"}) = "auth2";
+  view.put(kControllers, taken);
+  const json::Value of_a = *view.find(kStatefulSets, "a-controller");
+  view.drop(kStatefulSets, "a-controller");
+  view.put(kStatefulSets, stamped(child(plan_controller(taken, view, kNow), "StatefulSet")));
+  for (const bool readable : {true, false}) {
+    if (!readable) json::at_or_create(b, {"spec", "ha"}) = json::parse_yaml("{enabled: perhaps}");
+    view.put(kControllers, b);
+    const Plan plan = plan_accounting(accounting, view);
+    EXPECT_EQ(stamped(child(plan, "StatefulSet")), slurmdbd) << readable;
+    EXPECT_THAT(plan.notes, Contains(HasSubstr("that Controller b has"))) << readable;
+  }
+  // Likewise beside a Controller that would take another.
+  json::Value set = custom(kNodeSets, "gpu", "{controllerRef: {name: b}, slurmd: {image: slurmd}}");
+  set.get_object()["status"] = json::parse_yaml("{replicas: 1}");
+  view.put(kNodeSets, set);
+  view.put(kStatefulSets, of_a);
+  for (const json::Value& other : {custom(kControllers, "b", spec), b}) {
+    view.put(kControllers, other);
+    const Plan plan = plan_controller(taken, view, kNow);
+    ASSERT_TRUE(plan.key_wait);
+    ASSERT_THAT(plan.key_wait->beside, ::testing::SizeIs(1));
+    EXPECT_EQ(plan.key_wait->beside[0].controller, "b");
+  }
+}
+
+// Pods that start anew mount it.
+TEST(PlanForJobs, ASecretWhoseKeyIsInUseIsMissed) {
+  MapView view = whole_namespace();
+  view.put(kConfigMaps, config_map("slurm-config", {{"slurm.conf", "x"}}));
+  json::Value object = custom(kControllers, "slurm", kController);
+  view.put(kStatefulSets, stamped(child(plan_controller(object, view, kNow), "StatefulSet")));
+  view.put(kSecrets, secret("auth2", "slurm.key", "another"));
+  json::at_or_create(object, {"spec", "slurmKeyRef", "name"}) = "auth2";
+  view.put(kControllers, object);
+  const auto waits = [&] {
+    std::vector<std::string> all = waits_of(plan_controller(object, view, kNow));
+    std::ranges::copy(waits_of(plan_restapi(custom(kRestApis, "slurm", kRestApi), view)), std::back_inserter(all));
+    return all;
+  };
+  EXPECT_THAT(waits(), Not(Contains(HasSubstr("in use"))));
+  view.drop(kSecrets, "auth");
+  EXPECT_EQ(
+      std::ranges::count_if(waits(),
+                            [](const std::string& one) {
+                              return one.starts_with("Secret auth, whose key slurm.key is in use, does not exist");
+                            }),
+      2);
 }
 
 }  // namespace

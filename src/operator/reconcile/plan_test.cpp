@@ -183,6 +183,30 @@ TEST(ControllerPlan, FilesOfConfigMaps) {
   EXPECT_EQ(plan.faults[0].reason, "ConfigFiles");
 }
 
+// Slurmctlds run on different nodes: a standby would hang for ever on a claim that one node may write.
+TEST(ControllerPlan, AClaimOfSeveralSlurmctldsIsToBeWritableByMany) {
+  MapView view = whole_namespace();
+  const std::string base(kController.substr(0, kController.rfind('}')));
+  const json::Value object =
+      custom(kControllers, "slurm", base + ", ha: {enabled: true}, persistence: {existingClaim: state}}");
+  const auto faults = [&](std::string_view modes) {
+    view.put(kClaims, json::Object{{"metadata", json::Object{{"name", "state"}}},
+                                   {"spec", json::Object{{"accessModes", json::parse_yaml(modes)}}}});
+    return plan_controller(object, view, kNow).faults;
+  };
+  EXPECT_THAT(plan_controller(object, view, kNow).faults, IsEmpty()) << "not known";
+  ASSERT_THAT(faults("[ReadWriteOnce]"), ::testing::SizeIs(1));
+  EXPECT_EQ(faults("[ReadWriteOnce]")[0].reason, "ClaimOfOneNode");
+  EXPECT_THAT(faults("[ReadWriteOnce]")[0].sentence, HasSubstr("claim state, named in spec.persistence.existingClaim"));
+  EXPECT_THAT(faults("[ReadWriteOnce, ReadWriteMany]"), IsEmpty());
+  view.put(kClaims, json::Object{{"metadata", json::Object{{"name", "state"}}}});
+  EXPECT_THAT(
+      plan_controller(custom(kControllers, "slurm", base + ", persistence: {existingClaim: state}}"), view, kNow)
+          .faults,
+      IsEmpty())
+      << "there is one slurmctld";
+}
+
 TEST(ControllerPlan, IsNotStartedWhileItsInstallationGoesOn) {
   MapView view = whole_namespace();
   json::Value object = custom(kControllers, "slurm", kController);
@@ -444,6 +468,18 @@ TEST(WorkloadWait, SaysHowFarItIs) {
   EXPECT_EQ(workload_wait(kStatefulSets, "x", &object), "StatefulSet x: 1 of 2 pods run its newest version");
   object = live("{observedGeneration: 2, readyReplicas: 2, updatedReplicas: 2}");
   EXPECT_EQ(workload_wait(kStatefulSets, "x", &object), std::nullopt);
+}
+
+// A quota, a policy: no pod is there to ask.
+TEST(WorkloadWait, SaysWhyADeploymentCannotMakePods) {
+  const json::Value object = json::parse_yaml(R"(
+spec: {replicas: 2}
+status:
+  conditions:
+    - {type: Progressing, status: "True", message: fine}
+    - {type: ReplicaFailure, status: "True", message: 'pods "x" is forbidden: exceeded quota'})");
+  EXPECT_EQ(workload_wait(kDeployments, "x", &object),
+            "Deployment x: 0 of 2 pods are ready: pods \"x\" is forbidden: exceeded quota");
 }
 
 }  // namespace

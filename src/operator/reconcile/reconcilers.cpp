@@ -21,6 +21,7 @@
 #include "operator/reconcile/key_change.hpp"
 #include "operator/reconcile/nodes_watch.hpp"
 #include "operator/reconcile/refusals.hpp"
+#include "operator/reconcile/state_claim.hpp"
 #include "operator/reconcile/telling.hpp"
 #include "operator/reconcile/watchers.hpp"
 #include "runtime/controller.hpp"
@@ -123,6 +124,7 @@ struct Reconcilers::Impl {
                    .answering = options.answering,
                    .serves = options.serves}),
         config_watch(options.running_config),
+        state_claims(p.kube),
         nodes_watch(
             loop,
             [this](NamespacedName controller, std::stop_token stop) {
@@ -148,6 +150,7 @@ struct Reconcilers::Impl {
   Telling telling;
   CtldPods ctld_pods;
   ConfigWatch config_watch;
+  StateClaims state_claims;
   NodesWatch nodes_watch;
   std::map<NamespacedName, std::optional<WrittenToken>> tokens;
   Refusals refusals;  // of Controllers: who serves must be seen while a child is refused
@@ -274,7 +277,10 @@ struct Reconcilers::Impl {
     if (object->meta.deleted) co_return runtime::Result{};
     watchers.begin(reader);
     CachedView view(parts.caches, watchers, reader, name.ns);
-    if (kind.resource == &kControllers) co_await look_at_conf(name, view, stop);
+    if (kind.resource == &kControllers) {
+      co_await look_at_conf(name, view, stop);
+      co_await state_claims.look(object, view, stop);
+    }
     Plan plan = plan_of(kind, *object, view);
     if (kind.resource == &kControllers) watch_nodes(name, reader, plan);
     std::exception_ptr failure;
@@ -328,6 +334,7 @@ struct Reconcilers::Impl {
 
   void forget_controller(const NamespacedName& name) {
     config_watch.forget(name);
+    state_claims.forget(name);
     nodes_watch.forget(name);
   }
 
