@@ -97,6 +97,7 @@ bool is_unguarding(const Action& action) {
 
 bool may_write(const WriteSlurmNode& write, const SlurmNodeView* fresh) {
   if (fresh == nullptr) return false;
+  if (write.expects_since && fresh->reason_since != *write.expects_since) return false;
   return !write.expects_reason || fresh->reason == *write.expects_reason;
 }
 

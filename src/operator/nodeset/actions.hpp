@@ -78,13 +78,15 @@ struct DeletePod {
 };
 
 // Absent fields are not sent. `expects_reason`: the write is for a node with this reason; the driver asks slurmctld for
-// the node first and drops the write when the reason has changed (may_write()).
+// the node first and drops the write when the reason has changed (may_write()), or is of another time where one reason
+// looks like the next.
 struct WriteSlurmNode {
   std::string node;
   std::optional<std::string> state;  // DRAIN, UNDRAIN, IDLE
   std::optional<std::string> reason, comment, topology;
   std::optional<std::vector<std::string>> features, active_features;
   std::optional<std::string> expects_reason;
+  std::optional<WallTime> expects_since;
 };
 // The record of a node that is surely gone, with this comment still; may_prune() before.
 struct DeleteSlurmNode {

@@ -442,11 +442,45 @@ TEST(Plan, ANodeThatWeDrainedIsResumedWhenSlurmTakesItAgain) {
     f.set(0, states, kFewer);
     EXPECT_THAT(states_written(f.plan()), IsEmpty()) << states;
   }
-  Fixture f(1);  // nobody saw a drain of ours
-  f.set(0, "DOWN", kFewer);
-  const Plan plan = f.plan();
-  EXPECT_THAT(states_written(plan), IsEmpty());
-  EXPECT_THAT(plan.waits, ElementsAre(HasSubstr("scontrol update nodename=foo-0 state=resume")));
+}
+
+// Whatever slurmctld refuses it for.
+TEST(Plan, ADrainOfOursIsGivenBackAfterEveryRefusal) {
+  for (const char* words :
+       {"Failed to set topology 'nowhere:x'", "RestrictedCoresPerGPU=2 but no gpus on node foo-0",
+        "Reported active features (a) are not a superset of currently active changeable features (b)"}) {
+    Fixture f(1);
+    f.set(0, "IDLE+DRAIN", ours("node k0 of pod slurm/foo-0 was cordoned"));
+    f.state.nodes["k0"].unschedulable = true;
+    f.plan();
+    f.set(0, "IDLE+DRAIN+INVALID_REG", words);
+    f.plan();
+    f.set(0, "IDLE+DRAIN", words);
+    f.plan();
+    f.state.nodes["k0"].unschedulable = false;
+    EXPECT_THAT(states_written(f.plan()), ElementsAre("foo-0 RESUME ")) << words;
+  }
+}
+
+// Nobody saw a drain of ours: slurmctld's own stays for ever, and nobody else has heard of it.
+TEST(Plan, WhatSlurmItselfHasTakenOutOfServiceIsSaid) {
+  constexpr const char* kFewer = "gres/gpu count reported lower than configured (7 < 8)";
+  for (const char* reason :
+       {kFewer, "Kill task failed", "Epilog error", "Prolog error", "Job env setup error", "Duplicate jobid"}) {
+    for (const char* states : {"DOWN", "IDLE+DRAIN", "MIXED+DRAIN"}) {
+      Fixture f(1);
+      f.set(0, states, reason);
+      const Plan plan = f.plan();
+      EXPECT_THAT(states_written(plan), IsEmpty()) << states << " " << reason;
+      EXPECT_THAT(plan.waits, ElementsAre(HasSubstr("scontrol update nodename=foo-0 state=resume")))
+          << states << " " << reason;
+    }
+  }
+  for (const char* reason : {"bad disk", ""}) {
+    Fixture f(1);
+    f.set(0, "IDLE+DRAIN", reason);
+    EXPECT_THAT(f.plan().waits, IsEmpty()) << "whoever drained it knows: " << reason;
+  }
 }
 
 // With ReturnToService=0, Slurm's default, a node that Slurm itself put DOWN stays so when its pod runs elsewhere.
@@ -526,6 +560,13 @@ TEST(Plan, FreshAnswersAreAskedBeforeAnythingIsTakenAway) {
   fresh.reason = "bad disk";
   EXPECT_FALSE(may_write(write, &fresh)) << "an administrator was faster";
   EXPECT_FALSE(may_write(write, nullptr));
+  // All hooks say the same: by the time it is another one, that of the pod that ends.
+  SlurmNodeView down = slurm_node("n", "DOWN", ours("pod is terminating"));
+  down.reason_since = kNow;
+  const WriteSlurmNode resume = make_resume(down);
+  EXPECT_TRUE(may_write(resume, &down));
+  down.reason_since += 1s;
+  EXPECT_FALSE(may_write(resume, &down));
   DeletePod gone{"foo-0", Uid("u"), Before::kSlurmIsClear, "n"};
   fresh = slurm_node("n", "IDLE+DRAIN", "x");
   EXPECT_TRUE(may_delete(gone, &fresh));

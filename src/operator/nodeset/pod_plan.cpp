@@ -270,15 +270,14 @@ class PodPlanner final {
     }
   }
 
-  // By slurmctld itself: whom an administrator has put DOWN he knows. The host that slurmctld gave up is the one that
-  // the pod is on, as far as is known.
+  // By slurmctld itself: whom an administrator has drained or put DOWN he knows. The host that slurmctld gave up is the
+  // one that the pod is on, as far as is known.
   void say_out_of_service(const SlurmNodeView& node) {
     const bool given_up = is_given_up(node) && !is_drain(node);
-    const bool refused = node.states.has(slurm::NodeFlag::kInvalidReg) ||
-                         (node.states.base == slurm::NodeState::kDown && is_refusal(node.reason));
-    if (!given_up && !refused) return;
+    const bool invalid = node.states.has(slurm::NodeFlag::kInvalidReg);
+    if (!given_up && !invalid && !is_closed_by_slurm(node)) return;
     std::string text = fmt::format("Slurm node {} is {} ({})", node.name, slurm::print(node.states), node.reason);
-    if (node.states.has(slurm::NodeFlag::kInvalidReg)) {
+    if (invalid) {
       text += ": slurmctld refuses what its slurmd registers with";
     } else if (node.states.has(slurm::NodeFlag::kNotResponding)) {
       text += " until its slurmd answers";

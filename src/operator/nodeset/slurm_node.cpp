@@ -32,7 +32,14 @@ constexpr std::array kRefusals = {"gres/"sv,
                                   "Low TmpDisk"sv,
                                   "CoreSpec differ"sv,
                                   "Could not unpack gres data"sv,
-                                  "Failed to parse dynamic_conf"sv};
+                                  "Failed to parse dynamic_conf"sv,
+                                  "Failed to set topology"sv,
+                                  "RestrictedCoresPerGPU"sv,
+                                  "Reported active features"sv};
+// What slurmctld and slurmstepd drain a node for themselves. Nobody takes that back but an administrator.
+constexpr std::array kFailures = {"Kill task failed"sv, "Prolog/Epilog failure"sv, "Prolog error"sv,
+                                  "Epilog error"sv,     "Job env setup error"sv,   "batch job complete failure"sv,
+                                  "Duplicate jobid"sv};
 // A pod whose hook has run is not ready for so long, when its containers have ended.
 constexpr Duration kHookSettles = std::chrono::seconds(30);
 
@@ -60,6 +67,10 @@ WriteSlurmNode state_write(const SlurmNodeView& node, std::string_view state, st
   write.reason = std::move(reason);
   write.expects_reason = node.reason;
   return write;
+}
+
+bool begins_with_any(std::span<const std::string_view> all, std::string_view text) noexcept {
+  return std::ranges::any_of(all, [&](std::string_view words) { return text.starts_with(words); });
 }
 
 bool has_condition(const std::vector<PodCondition>& conditions, std::string_view word) noexcept {
@@ -126,7 +137,13 @@ std::string_view kept_reason(const SlurmNodeView& node) noexcept {
 }
 
 bool is_refusal(std::string_view reason) noexcept {
-  return std::ranges::any_of(kRefusals, [&](std::string_view words) { return reason.starts_with(words); });
+  return begins_with_any(kRefusals, reason);
+}
+
+bool is_closed_by_slurm(const SlurmNodeView& node) noexcept {
+  const std::string_view reason = kept_reason(node);
+  return (is_drain(node) || node.states.base == NodeState::kDown) &&
+         (is_refusal(reason) || begins_with_any(kFailures, reason));
 }
 
 bool is_down_by_us(const SlurmNodeView& node) noexcept {
@@ -164,7 +181,9 @@ std::optional<WallTime> resume_due(const SlurmNodeView& node, const PodView& pod
 }
 
 WriteSlurmNode make_resume(const SlurmNodeView& node) {
-  return state_write(node, "RESUME", "");
+  WriteSlurmNode write = state_write(node, "RESUME", "");
+  write.expects_since = node.reason_since;  // the hook of a pod that ends says what the one before it said
+  return write;
 }
 
 std::vector<PodCondition> conditions_of(const SlurmNodeView& node) {

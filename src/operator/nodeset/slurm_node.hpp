@@ -44,6 +44,9 @@ bool is_out_of_service(const SlurmNodeView& node) noexcept;
 std::string_view kept_reason(const SlurmNodeView& node) noexcept;
 // slurmctld's own words for a registration that it refuses. They take the place of any other reason.
 bool is_refusal(std::string_view reason) noexcept;
+// Drained or DOWN for what slurmctld or a job step found itself, a refusal or a failure; it is so until an
+// administrator resumes the node.
+bool is_closed_by_slurm(const SlurmNodeView& node) noexcept;
 // No job can be hurt: drained, and no job by states or table.
 bool is_clear(const SlurmNodeView& node) noexcept;
 
