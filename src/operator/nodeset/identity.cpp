@@ -35,6 +35,15 @@ std::string short_hash(std::string_view text) {
   return out;
 }
 
+// A label bears it, so a NodeSet with a long name gives it only the beginning. One that is there keeps its name.
+std::string daemon_name(const Spec& spec, const NodeView& node) {
+  constexpr std::size_t kMostOfName = 52;
+  if (spec.name.size() <= kMostOfName) return fmt::format("{}-{}", spec.name, short_hash(node.name));
+  std::string_view name = std::string_view(spec.name).substr(0, kMostOfName);
+  name = name.substr(0, name.find_last_not_of("-.") + 1);
+  return fmt::format("{}-{}", name, short_hash(fmt::format("{}/{}", spec.name, node.name)));
+}
+
 }  // namespace
 
 std::string_view to_string(ScalingMode mode) noexcept {
@@ -144,7 +153,7 @@ CreatePod make_stateful(const Spec& spec, const std::map<std::string, ClaimView>
 CreatePod make_daemon(const Spec& spec, const NodeView& node, const std::string& hash) {
   CreatePod pod;
   pod.generate_name = spec.name + "-";
-  pod.name = pod.generate_name + short_hash(node.name);
+  pod.name = daemon_name(spec, node);
   pod.hostname = hostname_of(node);
   pod.hash = hash;
   pod.only_node = node.name;

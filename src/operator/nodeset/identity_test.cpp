@@ -1,5 +1,7 @@
 #include "operator/nodeset/identity.hpp"
 
+#include <set>
+
 #include "operator/nodeset/test_support.hpp"
 
 namespace bascule::op::nodeset {
@@ -112,6 +114,28 @@ TEST(Identity, NewPods) {
   EXPECT_EQ(pod.name, make_daemon(spec, node, "other").name) << "a repeated create finds the first one's pod";
   EXPECT_EQ(ordinal_of(pod.name), -1);
   EXPECT_EQ(pod.claims.at("data"), "data-foo-k1");
+}
+
+// A label bears a pod's name, and a NodeSet may have as many characters as a label.
+TEST(Identity, ADaemonOfANodeSetWithALongNameHasALabel) {
+  NodeView node;
+  node.name = "k1";
+  Spec spec;
+  spec.name = std::string(52, 'a');
+  EXPECT_EQ(make_daemon(spec, node, "h").name.substr(0, 54), spec.name + "-n") << "as it was";
+  std::set<std::string> names;
+  for (const char* end : {"b", "c"}) {
+    spec.name = std::string(51, 'a') + "-.2345678901" + end;
+    const CreatePod pod = make_daemon(spec, node, "h");
+    EXPECT_LE(pod.labels.at("nodeset.slinky.slurm.net/pod-name").size(), 63U);
+    EXPECT_EQ(pod.name.substr(0, 53), std::string(51, 'a') + "-n");
+    EXPECT_EQ(pod.generate_name, spec.name + "-") << "it tells whose orphan a pod is";
+    names.insert(pod.name);
+    node.name = "k2";
+    names.insert(make_daemon(spec, node, "h").name);
+    node.name = "k1";
+  }
+  EXPECT_EQ(names.size(), 4U);
 }
 
 TEST(Identity, W21_ClaimsAreFoundAtTheirOldPadding) {
