@@ -154,12 +154,12 @@ def test_values_are_kept_as_a_file_that_helm_takes():
 def operator_reasons():
     """Reasons of conditions and events, as the operator's source spells them."""
     found = set()
-    for room in ["reconcile", "nodeset"]:
-        for file in (ROOT / "src/operator" / room).glob("*.[ch]pp"):
+    for room, files in [("reconcile", "*.[ch]pp"), ("nodeset", "*.[ch]pp"), ("api", "reasons.hpp")]:
+        for file in (ROOT / "src/operator" / room).glob(files):
             if "test" in file.name or "sim_" in file.name:
                 continue
             text = re.sub(r"\s+", " ", text_of(file))
-            for pattern in [r'faults\.push_back\(\{(.*?),', r'(?:kControllerMissing|kBadSpec|kEvent) = (.*?);', r'\bsay\((?:true, |false, )?("\w+")',
+            for pattern in [r'faults\.push_back\(\{(.*?),', r'(?:kControllerMissing|kBadSpec|kSlurmUnknown|kEvent) = (.*?);', r'\bsay\((?:true, |false, )?("\w+")',
                             r'\bevent\([^;"]*?("[A-Z]\w+"(?: : "\w+")?)', r'events\.push_back\( ?\{[\w ]+, ([^,]*),', r'\breason = ([^;,}]*)', r'degraded \? reason : (.*?),']:
                 for words in re.findall(pattern, text):
                     found |= set(re.findall(r'"([A-Z][A-Za-z ]+)"', words))

@@ -150,6 +150,8 @@ struct Plan {
   std::vector<Event> events;       // transitions only: none at rest
   std::vector<std::string> waits;  // what is waited for, one sentence each, for people
   std::optional<WallTime> wake;    // plan again at this time at the latest
+  // Pods that the status counts though none is asked for where they are; they stay all the same.
+  std::int32_t extra = 0, extra_available = 0;
   bool at_rest() const noexcept { return actions.empty(); }
 
   template <class T>

@@ -9,7 +9,9 @@
 #include "base/time.hpp"
 #include "json/patch.hpp"
 #include "operator/api/names.hpp"
+#include "operator/api/reasons.hpp"
 #include "operator/nodeset/identity.hpp"
+#include "operator/nodeset/status.hpp"
 
 namespace bascule::op::nodeset {
 
@@ -351,16 +353,18 @@ std::optional<Condition> DriverPass::ready_condition(const Plan& plan, const Sta
   std::vector<std::string> why = plan.waits;
   if (!now_.trouble.empty()) why.push_back(now_.trouble);
   // Without a Controller there is no Slurm to be known.
-  if (entry_.unknown_since && !missing && now_.reason != kBadSpec) {
-    why.push_back("Slurm is not known: " + now_.state.slurm.why);
-  }
+  const bool unknown = entry_.unknown_since && !missing && now_.reason != reasons::kBadSpec;
+  if (unknown) why.push_back("Slurm is not known: " + now_.state.slurm.why);
   // Once may pass by itself.
   if (entry_.failed_passes >= kKeepsFailing) why.push_back("not done: " + entry_.not_done);
-  const bool whole = status.replicas == status.desired && status.available >= status.desired;
-  if (!why.empty() || !whole) {
+  if (!why.empty() || !is_whole(plan, status)) {
     condition.is_true = false;
-    condition.reason = why.empty() ? "Progressing" : now_.trouble.empty() ? "Waiting" : now_.reason;
-    condition.message = fmt::format("{} of {} pods are available", status.available, status.desired);
+    condition.reason = why.empty()            ? "Progressing"
+                       : unknown              ? reasons::kSlurmUnknown
+                       : now_.trouble.empty() ? "Waiting"
+                                              : now_.reason;
+    condition.message =
+        fmt::format("{} of {} pods are available", asked_for_and_available(plan, status), status.desired);
     if (!why.empty()) condition.message += ": " + joined(why);
   }
   if (!old) return condition;

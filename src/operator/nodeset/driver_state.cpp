@@ -10,6 +10,7 @@
 #include "base/log.hpp"
 #include "operator/api/names.hpp"
 #include "operator/api/read.hpp"
+#include "operator/api/reasons.hpp"
 #include "operator/builders/slurm_key.hpp"
 #include "operator/config/hash.hpp"
 #include "operator/config/node_conf.hpp"
@@ -176,7 +177,7 @@ void Views::read_bad(const ObjectPtr& nodeset, std::string fault, Reading& to) c
   to.object = nodeset;
   to.planable = false;
   to.trouble = std::move(fault);
-  to.reason = kBadSpec;
+  to.reason = reasons::kBadSpec;
   if (const json::Value* status = json::find(nodeset->value, {"status"})) to.set.status = *status;
   to.state.status = view_status(to.set.status);
   to.state.spec.ns = nodeset->meta.key.ns;

@@ -20,9 +20,8 @@ namespace bascule::op::nodeset {
 using ObjectPtr = kube::Informer<kube::DynamicObject>::Ptr;
 using PodPtr = std::shared_ptr<const WorkerPod>;
 
-// Reasons of the condition Ready.
+// A reason of the condition Ready.
 constexpr std::string_view kControllerMissing = "ControllerMissing";
-constexpr std::string_view kBadSpec = "BadSpec";
 
 // One NodeSet as it is now. Not to be moved: its parts refer to each other.
 struct Reading {

@@ -46,6 +46,7 @@ struct PodFacts {
   Cause cause = Cause::kNone;
   std::string why;             // a sentence, for the drain reason
   bool unbounded = false;      // may be drained however many serve: the user asked for this one
+  bool extra = false;          // it stays where none is asked for
   bool replace_ended = false;  // the pod has ended and its back-off is over
   bool waits_backoff = false;
 

@@ -43,6 +43,17 @@ TEST(Plan, WithoutItsControllerNoJobsAreCounted) {
   EXPECT_EQ(all_of<WriteStatus>(f.plan()).at(0).status.slurm_allocated, 0);
 }
 
+// Slurm calls a node whose jobs are suspended IDLE.
+TEST(Plan, EveryNodeWithJobsCountsAsAllocated) {
+  Fixture f(4);
+  f.set(0, "IDLE").has_jobs = true;
+  f.set(1, "IDLE+COMPLETING");
+  f.set(2, "MIXED");
+  const Status status = all_of<WriteStatus>(f.plan()).at(0).status;
+  EXPECT_EQ(status.slurm_allocated, 3);
+  EXPECT_EQ(status.slurm_idle, 1);
+}
+
 TEST(Plan, ScalesOutToTheLowestFreeOrdinals) {
   Fixture f(0);
   f.state.spec.replicas = 2;

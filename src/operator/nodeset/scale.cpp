@@ -119,7 +119,10 @@ void examine(Pass& pass, const NodeView& node, const std::vector<PodFacts*>& pod
       facts->unbounded = true;
       facts->condemn(Cause::kScaleIn,
                      fmt::format("node {} no longer takes pods of NodeSet {}", node.name, pass.spec().name));
-    } else if (fits && facts->pod->hostname != hostname) {
+      continue;
+    }
+    facts->extra = !run_on(node).should_run;
+    if (fits && facts->pod->hostname != hostname) {
       facts->condemn(Cause::kReplace, fmt::format("the hostname of node {} is now {}, not {}", node.name, hostname,
                                                   facts->pod->hostname));
       if (facts->pod->cordon_cause != to_string(Cause::kReplace)) {

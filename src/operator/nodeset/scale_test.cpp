@@ -1,5 +1,6 @@
 #include "operator/nodeset/scale.hpp"
 
+#include "operator/nodeset/status.hpp"
 #include "operator/nodeset/test_support.hpp"
 
 namespace bascule::op::nodeset {
@@ -52,6 +53,24 @@ TEST_F(Daemon, ANodeThatNoLongerMatchesIsDrainedFirst) {
   f.set(1, "IDLE+DRAIN", ours("x"));
   EXPECT_THAT(deleted(f.plan()), ElementsAre(f.pod(1).name));
   EXPECT_EQ(f.state.status.desired, 2);
+}
+TEST_F(Daemon, APodThatStaysWhereNoneIsAskedForIsNoneTooMany) {
+  f.state.nodes["k1"].untolerated_no_schedule = true;
+  Plan plan = f.plan();
+  Status status = all_of<WriteStatus>(plan).at(0).status;
+  EXPECT_EQ(status.desired, 1);
+  EXPECT_EQ(status.replicas, 2);
+  EXPECT_TRUE(is_whole(plan, status));
+  EXPECT_EQ(asked_for_and_available(plan, status), 1);
+  f.pod(0).ready = false;
+  plan = f.plan();
+  status = all_of<WriteStatus>(plan).at(0).status;
+  EXPECT_FALSE(is_whole(plan, status)) << "k1's pod does not stand for k0's";
+  EXPECT_EQ(asked_for_and_available(plan, status), 0);
+  f.pod(0).ready = true;
+  f.pod(1).ready = false;  // its node does not answer
+  plan = f.plan();
+  EXPECT_TRUE(is_whole(plan, all_of<WriteStatus>(plan).at(0).status));
 }
 TEST_F(Daemon, APodThatWaitsForANodeThatIsGoneGoes) {
   f.pod(1).node.clear();

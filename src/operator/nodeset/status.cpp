@@ -19,12 +19,14 @@ void count_pods(Pass& pass, Status& status) {
     const PodView& pod = *facts.pod;
     if (pod.phase == PodPhase::kNone) continue;
     ++status.replicas;
+    if (facts.extra) ++pass.plan.extra;
     if (!pod.terminating && pod.hash_label == pass.update_hash) ++status.updated;
     if (!pod.running_and_ready()) continue;
     ++status.ready;
     const WallTime due = pod.ready_since + pass.spec().min_ready;
     if (pass.spec().min_ready == Duration{} || pass.now >= due) {
       ++status.available;
+      if (facts.extra) ++pass.plan.extra_available;
     } else {
       pass.plan.wake_at(due);
     }
@@ -35,15 +37,19 @@ void count_pods(Pass& pass, Status& status) {
   status.unavailable = std::clamp(wanted - status.available, 0, wanted);
 }
 
+// A node whose jobs are suspended or completing is IDLE for Slurm; whoever goes by the counts asks for jobs.
 void count_slurm(Pass& pass, Status& status) {
   if (!pass.state.slurm.known) return;
   NodeCounts counts;
   std::set<std::string> seen;
+  status.slurm_idle = status.slurm_allocated = 0;
   for (const PodFacts& facts : pass.pods) {
-    if (facts.node != nullptr && seen.insert(facts.slurm_name).second) count(counts, *facts.node);
+    if (facts.node == nullptr || !seen.insert(facts.slurm_name).second) continue;
+    count(counts, *facts.node);
+    const bool busy = is_busy(*facts.node);
+    if (busy) ++status.slurm_allocated;
+    if (!busy && facts.node->states.base == slurm::NodeState::kIdle) ++status.slurm_idle;
   }
-  status.slurm_idle = counts.idle;
-  status.slurm_allocated = counts.allocated + counts.mixed;
   status.slurm_down = counts.down;
   status.slurm_drain = counts.drain;
 }
@@ -80,6 +86,14 @@ Status status_of(Pass& pass, std::optional<std::int32_t> collisions) {
   status.selector =
       fmt::format("{}={},{}={}", names::kAppInstance, pass.spec().name, names::kAppName, names::kSlurmd.name);
   return status;
+}
+
+std::int32_t asked_for_and_available(const Plan& plan, const Status& status) noexcept {
+  return std::max(0, status.available - plan.extra_available);
+}
+
+bool is_whole(const Plan& plan, const Status& status) noexcept {
+  return status.replicas - plan.extra == status.desired && asked_for_and_available(plan, status) >= status.desired;
 }
 
 }  // namespace bascule::op::nodeset

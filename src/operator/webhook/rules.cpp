@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "base/duration.hpp"
+#include "kube/condition.hpp"
 #include "operator/api/read.hpp"
+#include "operator/api/reasons.hpp"
 #include "operator/config/text.hpp"
 #include "operator/webhook/common_rules.hpp"
 
@@ -102,6 +104,14 @@ void reading_rules(Kind kind, const json::Value& object, Findings& findings) {
   }
 }
 
+// What was counted is old. Where the Controller is gone the count is of nobody's jobs, and right.
+bool may_have_jobs(const json::Value& node_set) {
+  const json::Value* ready = kube::find_condition(json::array_at(node_set, {"status", "conditions"}), "Ready");
+  if (ready == nullptr || json::int_at(node_set, {"status", "replicas"}).value_or(0) <= 0) return false;
+  const std::string_view reason = json::string_at(*ready, {"reason"});
+  return reason == reasons::kSlurmUnknown || reason == reasons::kBadSpec;
+}
+
 }  // namespace
 
 void token_rules(const json::Value& object, const json::Value* old, Findings& findings) {
@@ -176,12 +186,17 @@ Findings examine(Kind kind, const json::Value& object, const json::Value* old, c
 std::optional<std::string> deletion_fault(Kind kind, const json::Value& object, std::string_view propagation) {
   if (kind != Kind::kNodeSet || propagation != "Foreground") return std::nullopt;
   const std::int64_t busy = json::int_at(object, {"status", "slurmAllocated"}).value_or(0);
-  if (busy <= 0) return std::nullopt;
-  return fmt::format(
-      "jobs run on {} of its nodes, and a deletion in the foreground would end them at once; delete it in the "
-      "background, which lets them end first (kubectl and helm: --cascade=background; Argo CD: "
-      "PrunePropagationPolicy=background)",
-      busy);
+  std::string fault;
+  if (busy > 0) {
+    fault = fmt::format("jobs run on {} of its nodes", busy);
+  } else if (may_have_jobs(object)) {
+    fault = "nobody knows whether jobs run on its nodes";
+  } else {
+    return std::nullopt;
+  }
+  return fault +
+         ", and a deletion in the foreground would end them at once; delete it in the background, which lets them end "
+         "first (kubectl and helm: --cascade=background; Argo CD: PrunePropagationPolicy=background)";
 }
 
 }  // namespace bascule::op

@@ -149,6 +149,25 @@ TEST_F(WebhookTest, ADeletionInTheForegroundEndsNoJobs) {
                                           "foreground would end them at once; delete it in the background"));
   EXPECT_TRUE(allowed(deleted("nodeset", R"({"slurmAllocated":0,"slurmIdle":2})", foreground)));
   EXPECT_TRUE(allowed(deleted("nodeset", "{}", foreground)));
+  // What was counted when Slurm was last known says nothing; but with the Controller gone for good nobody counts.
+  const auto says = [](std::string_view reason) {
+    return fmt::format(
+        R"({{"replicas":2,"slurmAllocated":0,"conditions":[{{"type":"Ready","status":"False","reason":"{}"}}]}})",
+        reason);
+  };
+  for (const std::string_view reason : {"SlurmUnknown", "BadSpec"}) {
+    EXPECT_THAT(message(deleted("nodeset", says(reason), foreground)),
+                StartsWith("NodeSet hpc/gpu: nobody knows whether jobs run on its nodes, and a deletion in the "
+                           "foreground would end them at once; delete it in the background"));
+    EXPECT_TRUE(allowed(deleted("nodeset", says(reason), R"({"propagationPolicy":"Background"})")));
+  }
+  for (const std::string_view reason : {"AsSpecified", "Waiting", "ControllerMissing"}) {
+    EXPECT_TRUE(allowed(deleted("nodeset", says(reason), foreground))) << reason;
+  }
+  EXPECT_TRUE(allowed(
+      deleted("nodeset", R"({"replicas":0,"conditions":[{"type":"Ready","status":"False","reason":"SlurmUnknown"}]})",
+              foreground)))
+      << "without pods there are no jobs";
   for (const std::string_view options : {R"({"propagationPolicy":"Background"})", R"({"propagationPolicy":"Orphan"})",
                                          R"({"orphanDependents":false})", "{}", "null"}) {
     EXPECT_TRUE(allowed(deleted("nodeset", R"({"slurmAllocated":2})", options))) << options;
