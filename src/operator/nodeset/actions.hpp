@@ -135,6 +135,7 @@ using What = std::variant<AdoptPod, ReleasePod, CreateClaim, PatchClaimOwners, C
 struct Action {
   What what;
   std::string why;
+  bool for_update = false;  // towards the newest revision: not before that is stored
 };
 
 struct Event {

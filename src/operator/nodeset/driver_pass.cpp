@@ -29,6 +29,8 @@ constexpr Duration kMessageEvery = 30s;
 constexpr Duration kUnknownPatience = 30s;
 constexpr std::size_t kMostMessage = 2000;
 constexpr std::uint32_t kKeepsFailing = 3;  // passes
+// So long conditions of pods are begun in one pass.
+constexpr Duration kDescribes = 5s;
 constexpr std::string_view kReady = "Ready";
 
 // By the place of its kind in `What`: a label of the metric.
@@ -68,7 +70,7 @@ bool is_last(const Action& action) {
 }
 bool only_describes(const Action& action) {
   const auto* write = as<WriteSlurmNode>(action);
-  return as<SetPodConditions>(action) || (write != nullptr && !write->state);
+  return write != nullptr && !write->state;
 }
 bool is_claim(const Action& action) {
   return as<CreateClaim>(action) || as<PatchClaimOwners>(action);
@@ -121,29 +123,37 @@ DriverPass::DriverPass(const NodeSetDriver::Parts& parts, const NodeSetDriver::O
 }
 
 // Finalizers and revisions first: pods carry a revision's hash. Then claims, then each pod's own actions in their order
-// and pods beside each other, then new pods, then what is removed for good.
+// and pods beside each other, then new pods, then what is removed for good; at last what only people read. One that is
+// refused holds up those that need it, and no others.
 Task<> DriverPass::perform(const Plan& plan, std::stop_token stop) {
-  Actions first, claims, pods, creates, records, last;
+  Actions first, claims, pods, creates, records, last, conditions;
   for (const Action& action : plan.actions) {
     if (as<WriteStatus>(action)) continue;
     if (as<CreatePod>(action) || as<DeletePod>(action)) ++pods_made_or_deleted_;
     if (as<CreateClaim>(action) || as<PatchClaimOwners>(action)) ++claims_changed_;
-    Actions& to = is_first(action)              ? first
-                  : is_last(action)             ? last
-                  : is_claim(action)            ? claims
-                  : as<CreatePod>(action)       ? creates
-                  : as<DeleteSlurmNode>(action) ? records
-                                                : pods;
+    Actions& to = is_first(action)               ? first
+                  : is_last(action)              ? last
+                  : is_claim(action)             ? claims
+                  : as<CreatePod>(action)        ? creates
+                  : as<DeleteSlurmNode>(action)  ? records
+                  : as<SetPodConditions>(action) ? conditions
+                                                 : pods;
     to.push_back(&action);
   }
   co_await act_in_order(std::move(first), stop);
-  if (failed_ || again_) co_return;
+  if (again_) co_return;
+  if (failed_) {
+    creates.clear();
+    last.clear();
+    std::erase_if(pods, [](const Action* action) { return action->for_update; });
+  }
   co_await act_in_groups(std::move(claims), stop);
-  const bool claims_stand = !failed_;
   co_await act_in_groups(std::move(pods), stop);
-  if (claims_stand) co_await create_pods(std::move(creates), stop);
+  std::erase_if(creates, [this](const Action* action) { return lacks_claim(*as<CreatePod>(*action)); });
+  co_await create_pods(std::move(creates), stop);
   co_await act_in_groups(std::move(records), stop);
   co_await act_in_order(std::move(last), stop);
+  co_await describe_pods(std::move(conditions), stop);
 }
 
 // --- the order -------------------------------------------------------------------------------------------------------
@@ -184,6 +194,33 @@ Task<> DriverPass::create_pods(Actions actions, std::stop_token stop) {
     size *= 2;
   }
   failed_ = failed_ || failed_before;
+}
+
+bool DriverPass::lacks_claim(const CreatePod& pod) const {
+  return std::ranges::any_of(pod.claims, [this](const auto& claim) { return unmade_claims_.contains(claim.second); });
+}
+
+// For some seconds, and from where the pass before ended: a webhook that hangs on the status of pods must hold up
+// neither this NodeSet's next pass nor other NodeSets, and no pod but its own.
+Task<> DriverPass::describe_pods(Actions actions, std::stop_token stop) {
+  const auto next =
+      std::ranges::find_if(actions, [this](const Action* action) { return subject_of(*action) > entry_.described; });
+  std::ranges::rotate(actions, next);
+  const TimePoint over = loop_.now() + kDescribes;
+  std::vector<Task<>> tasks;
+  for (const Action* action : actions) tasks.push_back(describe_when_free(*action, over, stop));
+  co_await when_all(loop_, std::move(tasks));
+}
+
+Task<> DriverPass::describe_when_free(const Action& action, TimePoint over, std::stop_token stop) {
+  const Semaphore::Permit permit = co_await at_once_.acquire(stop);
+  if (!permit) co_return;
+  if (loop_.now() >= over) {
+    again_ = true;
+    co_return;
+  }
+  entry_.described = subject_of(action);
+  co_await act(action, stop);
 }
 
 std::string DriverPass::subject_of(const Action& action) const {
@@ -256,6 +293,8 @@ Task<bool> DriverPass::act(Action action, std::stop_token stop) {
   const bool untold = result.outcome == Outcome::kMaybe && write != nullptr && write->topology;
   if (result.outcome == Outcome::kStale || result.outcome == Outcome::kFailed || untold) forget(entry_.memory, action);
   if (ground && result.outcome == Outcome::kDone) note_sent(*ground, std::move(words));
+  const auto* claim = as<CreateClaim>(action);
+  if (claim != nullptr && result.outcome != Outcome::kDone) unmade_claims_.insert(claim->name);
   report(action, result);
   co_return result.outcome == Outcome::kDone;
 }

@@ -30,7 +30,8 @@ struct Entry {
   std::optional<std::int32_t> collisions;  // not in the status yet
   std::optional<TimePoint> unknown_since;  // Slurm
   std::optional<TimePoint> condition_at;
-  std::string told;  // the last fault that became an event
+  std::string described;  // the pod whose conditions were written last
+  std::string told;       // the last fault that became an event
   std::uint32_t failures = 0;
   std::string not_done;             // an action that failed, and why
   std::uint32_t failed_passes = 0;  // since all was done
@@ -60,10 +61,13 @@ class DriverPass final {
   Task<> act_in_order_when_free(Actions actions, std::stop_token stop);
   Task<> act_in_groups(Actions actions, std::stop_token stop);
   Task<> create_pods(Actions actions, std::stop_token stop);
+  Task<> describe_pods(Actions actions, std::stop_token stop);
+  Task<> describe_when_free(const Action& action, TimePoint over, std::stop_token stop);
   void report(const Action& action, const Performed& result);
   void tell_done(const Action& action) const;
   void tell_failed(const Action& action, const std::string& why) const;
   std::string subject_of(const Action& action) const;
+  bool lacks_claim(const CreatePod& pod) const;
   // A pod (empty: the NodeSet) and its version that something is decided on.
   struct Ground {
     std::string object;
@@ -88,6 +92,7 @@ class DriverPass final {
   std::map<std::string, std::string> pods_by_slurm_name_;
   bool failed_ = false;
   std::string not_done_;  // the first action that failed, and why
+  std::set<std::string> unmade_claims_;
   bool again_ = false;
   bool wrote_slurm_ = false;
   bool held_back_ = false;

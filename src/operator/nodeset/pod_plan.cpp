@@ -43,7 +43,7 @@ class PodPlanner final {
       if (!deleted_ && (!patch_.labels.empty() || !patch_.annotations.empty())) {
         plan().act(patch_, patch_why_.empty() ? "what is known of the pod has changed" : patch_why_);
       }
-      for (auto& [write, why] : writes_) plan().act(std::move(write), std::move(why));
+      for (auto& [write, why] : writes_) act(facts, std::move(write), std::move(why));
       writes_.clear();
     }
     say_counts();
@@ -51,6 +51,11 @@ class PodPlanner final {
 
  private:
   Plan& plan() { return pass_.plan; }
+  template <class T>
+  void act(const PodFacts& facts, T what, std::string why) {
+    plan().act(std::move(what), std::move(why));
+    plan().actions.back().for_update = facts.cause == Cause::kUpdate;
+  }
   void wait(std::string sentence) {
     plan().waits.push_back(std::move(sentence));
     plan().wake_at(pass_.now + kDrainLook);
@@ -176,7 +181,7 @@ class PodPlanner final {
   void erase(const PodFacts& facts, Before before, std::string why) {
     if (facts.serves() && !facts.unbounded) --allowance_;
     if (facts.pod->cordon_cause != to_string(facts.cause)) count(facts.cause);
-    plan().act(DeletePod{facts.pod->name, facts.pod->uid, before, facts.slurm_name}, std::move(why));
+    act(facts, DeletePod{facts.pod->name, facts.pod->uid, before, facts.slurm_name}, std::move(why));
     deleted_ = true;
   }
 
