@@ -54,6 +54,11 @@ struct InformerTest : ::testing::Test {
   ~InformerTest() override { testing::run(loop, informer.stop()); }
 
   Task<net::ServerResponse> serve(const net::ServerRequest& request) {
+    if (maintenance) {
+      net::ServerResponse page{.status = 503, .body = "<html>"};
+      page.headers.add("Retry-After", "3600");
+      co_return page;
+    }
     if (down) co_return net::ServerResponse{.status = 500, .body = "{}"};
     if (request.target.find("watch=true") != std::string::npos) {
       co_return net::ServerResponse{
@@ -76,6 +81,7 @@ struct InformerTest : ::testing::Test {
   std::vector<std::string> items;
   std::string events;
   bool down = false;
+  bool maintenance = false;                       // a proxy speaks
   std::map<std::string, std::uint32_t> failures;  // as the client's owner was told
   std::unique_ptr<net::Transport> transport =
       net::make_loopback(loop, [this](const net::ServerRequest& request, std::stop_token) { return serve(request); });
@@ -161,6 +167,16 @@ TEST_F(InformerTest, ACopyThatIsNotKeptUpToDateIsCountedAndComplainedAbout) {
   event("MODIFIED", thing("a", 12));
   EXPECT_EQ(failures.at("things"), 0u);
   EXPECT_EQ(version("a"), "12");
+}
+
+TEST_F(InformerTest, AMaintenancePageOfAProxyIsNotBelievedForAnHour) {
+  items = {thing("a", 1)};
+  maintenance = true;
+  start();
+  loop.advance(20s);
+  maintenance = false;
+  loop.advance(40s);
+  EXPECT_TRUE(informer.synced());
 }
 
 // The API server takes more than etcd does by default.

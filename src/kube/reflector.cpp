@@ -65,7 +65,7 @@ void ReflectorCore::restart_list(Freshness freshness) {
 }
 
 // A server that is back begins anew: it has often forgotten where a watch was, and says so at once.
-void ReflectorCore::back_off(ReflectorFailure failure, Duration at_least, TimePoint now) {
+void ReflectorCore::back_off(ReflectorFailure failure, Duration asked, TimePoint now) {
   const bool away = failure == ReflectorFailure::kUnreachable;
   const Duration longest = away ? times_.unreachable_max : times_.backoff_max;
   if (!away) unreachable_ = 0;
@@ -74,7 +74,7 @@ void ReflectorCore::back_off(ReflectorFailure failure, Duration at_least, TimePo
   for (std::uint32_t i = 0; i < times && low < longest; ++i) low *= 2;
   low = std::min(low, longest * 2 / 3);
   ++times;
-  not_before_ = now + std::max(at_least, random(low, low * 3 / 2));
+  not_before_ = now + std::max(bounded(asked), random(low, low * 3 / 2));
 }
 
 bool ReflectorCore::page_done(const json::ListMeta& meta, TimePoint now) {
@@ -179,7 +179,7 @@ void ReflectorCore::watch_failed(ReflectorFailure failure, Duration pause, TimeP
   }
   // A watch that worked is taken up at once, but not by everybody in the same instant.
   if (healthy) {
-    not_before_ = now + std::max(pause, random({}, kQuickRetry));
+    not_before_ = now + std::max(bounded(pause), random({}, kQuickRetry));
   } else {
     back_off(failure, pause, now);
   }

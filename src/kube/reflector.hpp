@@ -14,9 +14,11 @@
 //    was seen: a server whose etcd was restored from an old backup takes a watch from the version before, and tells
 //    nothing until it has passed it. At rest bookmarks come, where etcd tells its progress often enough.
 //  - 410, in an answer or as an ERROR event, lists again. Failures wait from 800 ms up to 30 s, doubled each time, with
-//    jitter; a watch that worked resets this and is taken up at once. A watch that fails often lists again.
+//    jitter; a watch that worked resets this and is taken up at once. A watch that fails often lists again. The pause
+//    that a server asks for counts up to the same 30 s: it may be a proxy's word, and meanwhile nothing is seen.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -96,7 +98,8 @@ class ReflectorCore final {
   enum class Freshness : std::uint8_t { kAny, kNotOlder, kMostRecent };
 
   Duration random(Duration low, Duration high);
-  void back_off(ReflectorFailure failure, Duration at_least, TimePoint now);
+  void back_off(ReflectorFailure failure, Duration asked, TimePoint now);
+  Duration bounded(Duration asked) const noexcept { return std::min(asked, times_.backoff_max); }
   void restart_list(Freshness freshness);
   bool close_watch(TimePoint now);  // true: it worked
   void heard(std::string_view resource_version, TimePoint now);

@@ -159,8 +159,21 @@ TEST_F(ReflectorBook, failures_back_off_to_half_a_minute_and_then_list) {
   }
   EXPECT_GT((core.list_failed(ReflectorFailure::kFailed, false, {}, now), wait()), 19s);
   after_wait();
-  core.list_failed(ReflectorFailure::kBusy, false, 45s, now);
-  EXPECT_EQ(wait(), 45s);
+  core.list_failed(ReflectorFailure::kBusy, false, 30s, now);
+  EXPECT_EQ(wait(), 30s);
+}
+
+// A proxy says so in the API server's place, with a page of its own.
+TEST_F(ReflectorBook, no_pause_that_a_server_asks_for_is_longer_than_half_a_minute) {
+  core.list_failed(ReflectorFailure::kBusy, false, 1h, now);
+  EXPECT_EQ(wait(), 30s);
+  to_watch();
+  core.watch_failed(ReflectorFailure::kBusy, 1h, now);
+  EXPECT_EQ(wait(), 30s);
+  to_watch();
+  core.watch_event("101", now);
+  core.watch_failed(ReflectorFailure::kBusy, 1h, now);
+  EXPECT_EQ(wait(), 30s) << "a watch that worked";
 }
 
 TEST_F(ReflectorBook, a_server_that_is_away_is_tried_each_five_seconds_and_gone_on_with_where_it_was) {
