@@ -28,6 +28,7 @@ using SslPtr = std::unique_ptr<SSL, Free<SSL_free>>;
 
 constexpr unsigned char kAlpn[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
 constexpr std::size_t kMaxPem = std::size_t{1} << 20;
+constexpr Duration kComplainEvery = std::chrono::minutes(5);
 
 // The oldest error of the queue, which is the cause; empties the queue.
 std::string openssl_error() {
@@ -339,10 +340,14 @@ std::string contents(const Pem& pem, const char* what) {
   return *std::move(text);
 }
 
+std::int64_t nanoseconds(const timespec& time) {
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
 }  // namespace
 
 TlsSource::TlsSource(Parts parts, const Clock& clock) : parts_(std::move(parts)), clock_(clock), used_(look()) {
-  context_ = load();
+  context_ = make_tls_context(read());
   next_look_ = clock_.now() + std::chrono::seconds(1);
 }
 
@@ -352,17 +357,29 @@ TlsSource::Stamps TlsSource::look() const {
   for (std::size_t i = 0; i < pems.size(); ++i) {
     struct stat st{};
     if (!pems[i]->text.empty() || pems[i]->file.empty() || ::stat(pems[i]->file.c_str(), &st) != 0) continue;
-    stamps[i] = {st.st_dev, st.st_ino, st.st_size, st.st_mtim.tv_sec * 1'000'000'000LL + st.st_mtim.tv_nsec};
+    stamps[i] = {st.st_dev, st.st_ino, st.st_size, nanoseconds(st.st_mtim), nanoseconds(st.st_ctim)};
   }
   return stamps;
 }
 
-std::shared_ptr<const TlsContext> TlsSource::load() const {
-  return make_tls_context({.ca = contents(parts_.ca, "CA file"),
-                           .certificate = contents(parts_.certificate, "certificate file"),
-                           .key = contents(parts_.key, "key file"),
-                           .verify_peer = parts_.verify_peer,
-                           .server = parts_.server});
+TlsMaterial TlsSource::read() const {
+  return {.ca = contents(parts_.ca, "CA file"),
+          .certificate = contents(parts_.certificate, "certificate file"),
+          .key = contents(parts_.key, "key file"),
+          .verify_peer = parts_.verify_peer,
+          .server = parts_.server};
+}
+
+// nullopt: not now, as while the process has no descriptors left. That says nothing of the files.
+std::optional<TlsMaterial> TlsSource::read_changed(TimePoint now) {
+  try {
+    return read();
+  } catch (const std::exception& e) {
+    if (now < next_complaint_) return std::nullopt;
+    next_complaint_ = now + kComplainEvery;
+    log::warning("changed certificate files cannot be read; what was loaded before stays in use", {{"error", e}});
+  }
+  return std::nullopt;
 }
 
 const std::shared_ptr<const TlsContext>& TlsSource::current() {
@@ -372,8 +389,11 @@ const std::shared_ptr<const TlsContext>& TlsSource::current() {
   // Stamps before contents: a change in between is seen by the next look.
   const Stamps stamps = look();
   if (stamps == used_ || (refused_ && stamps == *refused_)) return context_;
+  const std::optional<TlsMaterial> material = read_changed(now);
+  if (!material) return context_;
+  next_complaint_ = {};
   try {
-    context_ = load();
+    context_ = make_tls_context(*material);
   } catch (const std::exception& e) {
     refused_ = stamps;
     log::warning("changed certificate files cannot be used; what was loaded before stays in use", {{"error", e}});

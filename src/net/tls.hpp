@@ -79,7 +79,8 @@ class TlsSource final {
   };
   // Throws std::invalid_argument when what is there now cannot be used.
   TlsSource(Parts parts, const Clock& clock);
-  // Looks at the files at most once a second. A broken new state keeps the old context and is logged once.
+  // Looks at the files at most once a second. A broken new state keeps the old context and is logged once; files that
+  // cannot be read are tried again at each look.
   const std::shared_ptr<const TlsContext>& current();
 
  private:
@@ -89,19 +90,22 @@ class TlsSource final {
     std::uint64_t inode = 0;
     std::int64_t size = -1;
     std::int64_t modified = 0;  // nanoseconds
+    std::int64_t changed = 0;   // likewise; of the rights too
     bool operator==(const Stamp&) const = default;
   };
   using Stamps = std::array<Stamp, 3>;
 
   Stamps look() const;
-  std::shared_ptr<const TlsContext> load() const;
+  TlsMaterial read() const;
+  std::optional<TlsMaterial> read_changed(TimePoint now);
 
   Parts parts_;
   const Clock& clock_;
   std::shared_ptr<const TlsContext> context_;
   Stamps used_;                    // those of context_
-  std::optional<Stamps> refused_;  // the last that could not be used
+  std::optional<Stamps> refused_;  // the last that were read and could not be used
   TimePoint next_look_{};
+  TimePoint next_complaint_{};  // about files that cannot be read
 };
 
 }  // namespace bascule::net

@@ -3,6 +3,7 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <sys/resource.h>
 
 #include <cstring>
 #include <filesystem>
@@ -276,6 +277,39 @@ TEST(TlsSource, LooksOnceASecondAndComplainsOnce) {
   folder.publish("v1", server_pair());
   clock.advance(1s);
   EXPECT_NE(source.current(), second) << "an older file is a change too";
+}
+
+// No descriptor that is opened while it lives, as in a flood of connections.
+struct NoDescriptors {
+  NoDescriptors() {
+    ::getrlimit(RLIMIT_NOFILE, &before);
+    const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before); }
+  rlimit before{};
+};
+
+TEST(TlsSource, AChangedPairThatCouldNotBeReadIsLoadedLater) {
+  const Folder folder;
+  ManualLoop clock;
+  clock.advance(1h);
+  folder.publish("v1", server_pair());
+  TlsSource source({.certificate = {.file = folder.file("data/tls.crt")},
+                    .key = {.file = folder.file("data/tls.key")},
+                    .server = true},
+                   clock);
+  const log::Capture captured(log::Level::kWarning);
+  const auto first = source.current();
+  folder.publish("v2", authority().issue({.common_name = "x"}));
+  for (int i = 0; i < 3; ++i) {
+    const NoDescriptors flood;
+    clock.advance(1s);
+    EXPECT_EQ(source.current(), first);
+    EXPECT_EQ(captured.lines().size(), 1U);
+  }
+  clock.advance(1s);
+  EXPECT_NE(source.current(), first);
 }
 
 // --- cuts, stalls ----------------------------------------------------------------------------------------------------
