@@ -21,6 +21,14 @@ std::size_t utf8_length(std::string_view text) noexcept {
   return 0;
 }
 
+std::string_view cut_utf8(std::string_view text, std::size_t most) noexcept {
+  if (text.size() <= most) return text;
+  std::size_t end = most;
+  // In what is no UTF-8 there may be no first byte at all.
+  while (end > 0 && most - end < 3 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end);
+}
+
 std::string with_valid_utf8(std::string_view text) {
   constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
   std::string out;

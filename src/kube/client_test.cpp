@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/manual_loop.hpp"
+#include "base/utf8.hpp"
 #include "kube/discovery.hpp"
 #include "net/loopback.hpp"
 
@@ -125,6 +126,16 @@ TEST_F(KubeClient, refusals_have_types) {
   answers = {{.status = 302, .body = ""}};
   caught<Malformed>(get());
   EXPECT_EQ(seen.size(), 14U) << "nothing is tried again";
+}
+
+// What others wrote becomes part of conditions, which Kubernetes keeps as UTF-8: it must come back as it was sent.
+TEST_F(KubeClient, a_foreign_page_is_quoted_in_whole_characters) {
+  Client client(loop, *transport, {});
+  for (const std::string& page : {std::string(199, 'a') + "\xC3\xBC", std::string("gr\xFC\xDF")}) {
+    answers = {{.status = 502, .body = page}};
+    const std::string said = caught<ServerError>(client.get(resources::kPods, {"a", "p"})).what();
+    EXPECT_EQ(with_valid_utf8(said), said);
+  }
 }
 
 TEST_F(KubeClient, no_answer) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/utf8.hpp"
 #include "json/value.hpp"
 
 namespace bascule::kube {
@@ -24,7 +25,7 @@ std::optional<Duration> seconds_of(std::string_view text) {
 }
 
 std::string quoted(std::string_view body) {
-  std::string out(body.substr(0, kQuoted));
+  std::string out = with_valid_utf8(cut_utf8(body, kQuoted));
   std::ranges::replace_if(out, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, ' ');
   while (out.ends_with(' ')) out.pop_back();
   return out;

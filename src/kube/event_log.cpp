@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/time.hpp"
+#include "base/utf8.hpp"
 
 namespace bascule::kube {
 
@@ -16,13 +17,6 @@ constexpr std::size_t kMaxWord = 128;
 constexpr std::size_t kMaxName = 253 - 17;
 constexpr int kMicro = 6;
 constexpr int kMostDelays = 12;
-
-// At most `most` bytes, never half a character.
-std::string_view cut(std::string_view text, std::size_t most) {
-  if (text.size() <= most) return text;
-  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
-  return text.substr(0, most);
-}
 
 std::string text_of(const ObjectReference& about, EventType type, std::string_view reason, std::string_view action,
                     std::string_view note) {
@@ -58,9 +52,9 @@ json::Value EventLog::body_of(const ObjectReference& about, EventType type, std:
           {"metadata", {{"name", key.name}, {"namespace", key.ns}}},
           {"eventTime", print_rfc3339(wall, kMicro)},
           {"reportingController", controller_},
-          {"reportingInstance", cut(instance_, kMaxWord)},
-          {"action", cut(action.empty() ? reason : action, kMaxWord)},
-          {"reason", cut(reason, kMaxWord)},
+          {"reportingInstance", cut_utf8(instance_, kMaxWord)},
+          {"action", cut_utf8(action.empty() ? reason : action, kMaxWord)},
+          {"reason", cut_utf8(reason, kMaxWord)},
           {"regarding", std::move(regarding)},
           {"note", note},
           {"type", type == EventType::kNormal ? "Normal" : "Warning"}};
@@ -68,7 +62,7 @@ json::Value EventLog::body_of(const ObjectReference& about, EventType type, std:
 
 void EventLog::record(const ObjectReference& about, EventType type, std::string_view reason, std::string_view action,
                       std::string note, TimePoint now, WallTime wall) {
-  note.resize(cut(note, kMaxNote).size());
+  note.resize(cut_utf8(note, kMaxNote).size());
   std::string text = text_of(about, type, reason, action, note);
   if (const auto known = by_text_.find(text); known != by_text_.end()) {
     if (now - known->second->last < limits_.window) return repeat(known->second, now, wall);
@@ -85,7 +79,7 @@ void EventLog::record(const ObjectReference& about, EventType type, std::string_
   series.text = std::move(text);
   // Events of cluster-scoped objects live in "default".
   series.key = {about.key.ns.empty() ? "default" : about.key.ns,
-                fmt::format("{}.{:016x}", cut(about.key.name, kMaxName), series.id)};
+                fmt::format("{}.{:016x}", cut_utf8(about.key.name, kMaxName), series.id)};
   series.body = body_of(about, type, reason, action, note, series.key, wall);
   series.last = now;
   series.last_wall = wall;

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/time.hpp"
+#include "base/utf8.hpp"
 #include "json/value.hpp"
 
 extern char** environ;
@@ -201,7 +202,7 @@ ExecToken read_exec_result(const Config::Exec& exec, const ProgramResult& result
   if (result.exit_code != 0) {
     const std::string what =
         result.exit_code < 0 ? result.fault : fmt::format("ended with exit code {}", result.exit_code);
-    refuse(result.err.empty() ? what : fmt::format("{}: {}", what, result.err.substr(0, 500)));
+    refuse(result.err.empty() ? what : fmt::format("{}: {}", what, with_valid_utf8(cut_utf8(result.err, 500))));
   }
   json::Value value;
   try {

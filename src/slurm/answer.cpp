@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/utf8.hpp"
+
 namespace bascule::slurm {
 
 namespace {
@@ -42,8 +44,8 @@ bool is_busy(std::int32_t number) noexcept {
 // Bounded, on one line.
 std::string excerpt(std::string_view text) {
   constexpr std::size_t kShown = 160;
-  std::string shown;
-  for (const char c : text.substr(0, kShown)) shown += c >= ' ' && c != 127 ? c : ' ';
+  std::string shown(cut_utf8(text, kShown));
+  std::ranges::replace_if(shown, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, ' ');
   if (text.size() > kShown) shown += "...";
   return shown;
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "base/utf8.hpp"
+#include "slurm/answer.hpp"
 #include "slurm/test_support.hpp"
 
 namespace bascule::slurm {
@@ -35,6 +37,17 @@ void fault_on(World& world, std::string endpoint, Kind kind, Duration after = {}
     const bool hit = (request.method + " " + request.target).find(endpoint) != std::string::npos;
     return bascule::testing::FakeSlurmFault{.kind = hit ? kind : Kind::kNone, .before = {}, .after = after};
   });
+}
+
+// It becomes a pod's condition, which Kubernetes keeps as UTF-8: it must come back as it was sent.
+TEST(SlurmAnswer, AForeignPageIsQuotedInWholeCharacters) {
+  const auto said = [](const std::string& page) -> std::string {
+    return thrown<Unreachable>([&] { throw_foreign({"", "submitting", true}, 502, page, "is no answer of Slurm"); })
+        .what();
+  };
+  const std::string cut = said(std::string(159, 'a') + "\xC3\xBC and more");
+  EXPECT_EQ(with_valid_utf8(cut), cut);
+  EXPECT_THAT(said("Zugriff f\xC3\xBCr\nalle\x7F gesperrt"), HasSubstr("Zugriff f\xC3\xBCr alle  gesperrt"));
 }
 
 TEST(SlurmClient, FindsThePreferredVersionOnce) {

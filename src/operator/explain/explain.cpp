@@ -7,6 +7,7 @@
 #include "base/duration.hpp"
 #include "base/text_table.hpp"
 #include "base/time.hpp"
+#include "base/utf8.hpp"
 #include "kube/condition.hpp"
 #include "operator/api/names.hpp"
 #include "operator/api/resources.hpp"
@@ -228,7 +229,7 @@ std::optional<std::string> refusal_in(std::string_view log) {
     } else if (line.ends_with(" took the new configuration")) {
       refusal.reset();
     } else if (line.find(" the new configuration, next try in ") != std::string_view::npos) {
-      refusal = said.empty() ? std::string(kNoWords) : said.substr(0, kMaxSentence);
+      refusal = said.empty() ? std::string(kNoWords) : std::string(cut_utf8(said, kMaxSentence));
     } else if (!line.empty()) {
       said += (said.empty() ? "" : ", ") + std::string(line);
     }

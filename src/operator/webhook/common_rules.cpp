@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/utf8.hpp"
+
 namespace bascule::op {
 
 namespace {
@@ -48,7 +50,7 @@ bool is_plain_word(std::string_view text) noexcept {
 std::string quoted(std::string_view text) {
   constexpr std::size_t kMost = 64;
   std::string out = "'";
-  for (const char c : text.substr(0, kMost)) {
+  for (const char c : cut_utf8(text, kMost)) {
     if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') {
       out += fmt::format("\\x{:02x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
     } else {
