@@ -5,6 +5,7 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "runtime/controller_metrics.hpp"
+#include "runtime/failure_log.hpp"
 #include "runtime/work_queue.hpp"
 
 namespace bascule::runtime {
@@ -37,6 +38,7 @@ struct Controller::Impl final : std::enable_shared_from_this<Controller::Impl> {
   Reconcile reconcile;
   WorkQueue queue;
   ControllerMetrics metrics;
+  FailureLog failures;
   Gate gate;
   std::stop_source stopping;
   Loop::TimerId timer = 0;
@@ -103,19 +105,23 @@ struct Controller::Impl final : std::enable_shared_from_this<Controller::Impl> {
     loop.cancel(limit);
     finish(key, failure, result);
   }
+  void say_failed(const std::string& key, const std::string& why, TimePoint now) {
+    const std::optional<std::uint64_t> untold = failures.tell(key, why, now);
+    if (!untold) return;
+    log::warning("reconcile failed",
+                 {{"controller", options.name}, {"key", key}, {"why", why}, {"suppressed", *untold}});
+  }
   void finish(const std::string& key, const std::optional<std::string>& failure, const Result& result) {
     using Outcome = ControllerMetrics::Outcome;
     const TimePoint now = loop.now();
     Outcome outcome = Outcome::kSuccess;
     if (failure) {
       outcome = Outcome::kError;
-      if (works()) {
-        log::limited(log::Level::kWarning, 1s, "reconcile failed",
-                     {{"controller", options.name}, {"key", key}, {"why", *failure}});
-      }
+      if (works()) say_failed(key, *failure, now);
       queue.add_failed(key, now);
     } else {
       queue.forget(key);
+      failures.forget(key);
       if (result.requeue_after) {
         outcome = Outcome::kRequeueAfter;
         queue.add_after(key, *result.requeue_after, now);

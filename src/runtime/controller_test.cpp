@@ -1,10 +1,12 @@
 #include "runtime/controller.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
 #include <random>
 
+#include "base/log.hpp"
 #include "base/manual_loop.hpp"
 #include "runtime/metrics.hpp"
 #include "testing/run.hpp"
@@ -138,6 +140,41 @@ TEST_F(ControllerTest, FailuresComeBackEverLater) {
   const int done = runs["a"];
   loop.advance(1h);
   EXPECT_EQ(runs["a"], done);
+}
+
+// They come back together, in the same order.
+TEST_F(ControllerTest, EachKeyThatFailsIsInTheLog) {
+  const log::Capture log(log::Level::kWarning, log::Format::kText, &loop);
+  make();
+  end = [](const std::string& key) -> Result { throw std::runtime_error(key == "last" ? "Y" : "X"); };
+  for (int i = 0; i < 100; ++i) controller->add(fmt::format("key-{}.", i));
+  controller->add("last");
+  loop.advance(1s);
+  EXPECT_LE(log.lines().size(), 32u) << "a bounded number at once";
+  loop.advance(3min);
+  for (int i = 0; i < 100; ++i) EXPECT_GE(log.count(fmt::format("key=key-{}.", i)), 1u) << i;
+  EXPECT_GE(log.count("key=last why=Y"), 1u);
+  EXPECT_GE(log.count("suppressed=1"), 1u);
+  const std::size_t before = log.lines().size();
+  loop.advance(10min);
+  EXPECT_LE(log.lines().size(), before + 600);
+}
+
+TEST_F(ControllerTest, AKeyThatFailsOnIsToldOncePerMinuteAndEachNewReasonAtOnce) {
+  const log::Capture log(log::Level::kWarning, log::Format::kText, &loop);
+  make();
+  std::string why = "first";
+  end = [&](const std::string&) -> Result { throw std::runtime_error(why); };
+  controller->add("a");
+  loop.advance(50s);
+  EXPECT_EQ(log.lines().size(), 1u);
+  why = "second";
+  controller->add("a");
+  loop.advance(1s);
+  EXPECT_EQ(log.count("why=second"), 1u);
+  loop.advance(10min);
+  EXPECT_GE(log.lines().size(), 6u);
+  EXPECT_LE(log.lines().size(), 13u);
 }
 
 TEST_F(ControllerTest, ComesAgainWhenAskedTo) {
