@@ -219,7 +219,8 @@ class SocketServer final : public Server {
                                                          std::move(context));
     ServerConnection& added = *connection;
     connections_.push_back(std::move(connection));
-    added.start([this](ServerConnection::Change change) { on_change(change); });
+    added.start([this](ServerConnection::Change change) { on_change(change); },
+                [this, &added] { return has_room(added); });
   }
 
   // Said by a connection, from its own frame, which cannot be destroyed from there.
@@ -251,6 +252,23 @@ class SocketServer final : public Server {
     log::limited(log::Level::kWarning, kLogEvery, "too many connections: one was closed whose request did not come",
                  {{"peer", last->peer()}, {"most", options_.max_connections}});
     last->kill();
+  }
+
+  // For what has come of `asking`'s body. Of the bodies that are not whole yet the largest is given up: usual requests
+  // are small, and are served whatever somebody else sends. False: that of `asking` is the largest.
+  bool has_room(ServerConnection& asking) {
+    std::size_t sum = 0;
+    ServerConnection* largest = &asking;
+    for (const auto& connection : connections_) {
+      sum += connection->body_size();
+      if (!connection->answering() && connection->body_size() > largest->body_size()) largest = connection.get();
+    }
+    if (sum <= options_.max_bodies) return true;
+    log::limited(log::Level::kWarning, kLogEvery, "too many bytes of requests: one was given up",
+                 {{"peer", largest->peer()}, {"bytes", largest->body_size()}, {"most", options_.max_bodies}});
+    if (largest == &asking) return false;
+    largest->kill();
+    return true;
   }
 
   Task<> until_empty(TimePoint deadline) {

@@ -22,6 +22,7 @@ struct ServerOptions {
   std::size_t max_connections = 1024;  // beyond, a new one takes the place of one that is not being answered
   std::size_t max_header = std::size_t{64} << 10;
   std::size_t max_body = std::size_t{8} << 20;
+  std::size_t max_bodies = std::size_t{256} << 20;     // at a time; beyond, the largest that is not whole is given up
   Duration header_timeout = std::chrono::seconds(10);  // from connection or first byte to the whole head
   Duration body_timeout = std::chrono::seconds(30);
   Duration idle_timeout = std::chrono::seconds(120);  // between requests

@@ -53,8 +53,9 @@ ServerConnection::ServerConnection(IoLoop& loop, const ServerOptions& options, c
       tls_(std::move(tls)),
       reader_(MessageReader::Role::kRequest, options.max_header) {}
 
-void ServerConnection::start(std::function<void(Change)> changed) {
+void ServerConnection::start(std::function<void(Change)> changed, std::function<bool()> has_room) {
   changed_ = std::move(changed);
+  has_room_ = std::move(has_room);
   waiting_since_ = loop_.now();
   run_ = OwnedTask(run());
   run_.start();
@@ -65,6 +66,7 @@ void ServerConnection::finish() {
 }
 
 void ServerConnection::kill() {
+  body_size_ = 0;
   finish_.request_stop();
   gone_.request_stop();
   kill_.request_stop();
@@ -91,6 +93,7 @@ Task<> ServerConnection::serve_all() {
     const bool more = co_await serve_one();
     if (!more) co_return;
     answering_ = false;
+    body_size_ = 0;
     waiting_since_ = loop_.now();
     changed_(Change::kAnswered);
   }
@@ -136,10 +139,11 @@ Task<bool> ServerConnection::serve_one() {
   ServerRequest request;
   std::optional<Error> error;
   bool in_body = false;
+  bool room = true;
   try {
     co_await next_event(loop_.now() + options_.header_timeout);
     in_body = true;
-    co_await read_request(request);
+    room = co_await read_request(request);
   } catch (const Error& e) {
     error = e;
   }
@@ -147,6 +151,10 @@ Task<bool> ServerConnection::serve_one() {
     if (error->kind() == Error::Kind::kTooLarge) co_await refuse(in_body ? 413 : 431, error->what());
     if (error->kind() == Error::Kind::kMalformed) co_await refuse(400, error->what());
     if (error->kind() == Error::Kind::kDeadline) co_await refuse(408, "the request did not come in time");
+    co_return false;
+  }
+  if (!room) {
+    co_await refuse(503, "too much of other requests is here already");
     co_return false;
   }
   answering_ = true;
@@ -158,7 +166,7 @@ Task<bool> ServerConnection::serve_one() {
   co_return co_await answer(request, std::move(response), keep_alive, version);
 }
 
-Task<> ServerConnection::read_request(ServerRequest& request) {
+Task<bool> ServerConnection::read_request(ServerRequest& request) {
   MessageHead& head = reader_.head();
   request.method = std::move(head.method);
   request.target = std::move(head.target);
@@ -179,10 +187,12 @@ Task<> ServerConnection::read_request(ServerRequest& request) {
   const TimePoint deadline = loop_.now() + options_.body_timeout;
   while (true) {
     const MessageReader::Event event = co_await next_event(deadline);
-    if (event == MessageReader::Event::kEnd) co_return;
+    if (event == MessageReader::Event::kEnd) co_return true;
     check(request.body.size() + reader_.piece().size());
     if (request.body.empty()) request.body.reserve(length);
     request.body += reader_.piece();
+    body_size_ = request.body.size();
+    if (!has_room_()) co_return false;
   }
 }
 

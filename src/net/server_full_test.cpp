@@ -1,4 +1,4 @@
-// A server with as many connections as it takes: who makes room, and who waits.
+// A server with as many connections, or as much of requests, as it takes: who makes room, and who waits.
 #include "net/server.hpp"
 #include "net/test_support.hpp"
 
@@ -79,6 +79,36 @@ TEST_F(FullServerTest, WhoSendsHalfARequestAfterAWholeOneMakesRoomToo) {
       }));
   EXPECT_TRUE(first.ends_with("\r\n\r\nGET ")) << "answered whole: " << first;
   EXPECT_TRUE(second.starts_with("HTTP/1.1 200 ")) << second;
+  drain(*server);
+}
+
+TEST_F(FullServerTest, TheLargestBodyThatIsNotWholeMakesRoom) {
+  const auto server = serve(loop, {.address = "127.0.0.1", .max_bodies = 1000},
+                            [this](const ServerRequest& request, std::stop_token) { return answer(loop, request); });
+  std::string whole, large, small, alone;
+  run(loop, in_thread(loop, [&, port = server->port()] {
+        const int some = connect_raw(port);
+        send_all(some, "POST / HTTP/1.1\r\nContent-Length: 300\r\n\r\n" + std::string(200, 's'));
+        std::this_thread::sleep_for(20ms);
+        const int most = connect_raw(port);
+        send_all(most, "POST / HTTP/1.1\r\nContent-Length: 900\r\n\r\n" + std::string(700, 'm'));
+        std::this_thread::sleep_for(20ms);
+        const int fd = connect_raw(port);
+        send_all(fd, "POST / HTTP/1.1\r\nContent-Length: 200\r\n\r\n" + std::string(200, 'w'));
+        whole = receive_head(fd);
+        large = receive_all(most);
+        send_all(some, std::string(100, 's'));
+        small = receive_head(some);
+        for (const int one : {some, most, fd}) ::close(one);
+        const int huge = connect_raw(port);
+        send_all(huge, "POST / HTTP/1.1\r\nContent-Length: 1500\r\n\r\n" + std::string(1500, 'h'));
+        alone = receive_head(huge);
+        ::close(huge);
+      }));
+  EXPECT_TRUE(whole.starts_with("HTTP/1.1 200 ")) << whole;
+  EXPECT_EQ(large, "") << "closed";
+  EXPECT_TRUE(small.starts_with("HTTP/1.1 200 ")) << small;
+  EXPECT_TRUE(alone.starts_with("HTTP/1.1 503 ")) << alone;
   drain(*server);
 }
 
