@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "base/utf8.hpp"
 #include "bridge/claim_plan.hpp"
 #include "bridge/device_drivers.hpp"
 #include "bridge/identity.hpp"
@@ -180,7 +181,8 @@ void add_list(const kube::ResourceList& list, Wants& wants) {
     } else if (resource == "memory") {
       raise(wants.memory, quantity);
     } else if (is_gpu_of_plugin(resource)) {
-      untyped += count;
+      // A pod may ask for up to 2^63-1 of each kind.
+      if (__builtin_add_overflow(untyped, count, &untyped)) untyped = std::numeric_limits<std::int64_t>::max();
     } else if (resource.starts_with(names::kDeviceClassPrefix) && count > 0) {
       const std::string_view device_class = resource.substr(names::kDeviceClassPrefix.size());
       const DeviceDriver* driver = driver_of_class(device_class);
@@ -355,9 +357,7 @@ std::vector<std::string> annotation_conflicts(const AnnotationViews& annotations
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t kMax = 100;
   if (text.size() <= kMax) return fmt::format("\"{}\"", text);
-  std::size_t end = kMax;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return fmt::format("\"{}...\"", text.substr(0, end));
+  return fmt::format("\"{}...\"", cut_utf8(text, kMax));
 }
 
 std::vector<std::string> annotation_warnings(const AnnotationViews& annotations, std::string_view gpu) {

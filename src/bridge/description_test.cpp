@@ -199,6 +199,8 @@ TEST(Describe, DevicesOfSeveralClassesAreJoined) {
             "gres/gpu:gpu.example.com=3,gres/gpu:gpu.nvidia.com=2");
   EXPECT_EQ(gres({{"example.com/gpu", "2"}}), std::nullopt);
   EXPECT_EQ(gres({{"nvidia.com/gpu", "0"}}), std::nullopt);
+  EXPECT_EQ(gres({{"nvidia.com/gpu", "9223372036854775807"}, {"amd.com/gpu", "9223372036854775807"}}),
+            "gres/gpu=9223372036854775807");
   const auto gang = described(root({}), {pod({{"nvidia.com/gpu", "1"}}), pod({{"nvidia.com/gpu", "4"}})});
   EXPECT_EQ(gang.tres_per_node, "gres/gpu=4");
 }
