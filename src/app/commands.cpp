@@ -63,7 +63,8 @@ int run_controllers(const ServeOptions& options) {
                                   {.config = config,
                                    .instance = process.instance(),
                                    .node_workers = options.node_workers,
-                                   .pod_workers = options.pod_workers},
+                                   .pod_workers = options.pod_workers,
+                                   .may_act = [&process] { return process.leads(); }},
                                   &process.metrics());
   return process.run(kControllersLease, options.leader_elect, {},
                      [&controllers](std::stop_token stop) { return controllers.run(std::move(stop)); });

@@ -53,7 +53,8 @@ inline Task<> scheduler_main(SimEnvironment& self, net::Transport& api, net::Tra
   co_await scheduler.run(stop);
 }
 
-inline Task<> pod_sync_main(SimEnvironment& self, net::Transport& api, net::Transport& rest, std::stop_token stop) {
+inline Task<> pod_sync_main(SimEnvironment& self, net::Transport& api, net::Transport& rest,
+                            std::function<void()> must_lead, std::stop_token stop) {
   const auto to_api = self.network.connect(self.loop, api);
   const auto to_rest = self.network.connect(self.loop, rest);
   kube::Client client(self.loop, *to_api, {.user_agent = kControllersAgent});
@@ -64,8 +65,8 @@ inline Task<> pod_sync_main(SimEnvironment& self, net::Transport& api, net::Tran
   slurm::ClusterMirror mirror(self.loop, slurm, ControllersOptions{}.mirror);
   kube::EventRecorder events(client, "slurm-bridge-controllers", "sim");
   const std::string cluster = co_await cluster_uid(client, stop);
-  PodSync sync({client, slurm, pods, mirror, events, nullptr, nullptr, &nodes}, {test_config().scheduler_name, cluster},
-               8);
+  PodSync sync({client, slurm, pods, mirror, events, nullptr, nullptr, &nodes, std::move(must_lead)},
+               {test_config().scheduler_name, cluster}, 8);
   pods.start();
   nodes.start();
   mirror.start();
@@ -96,7 +97,10 @@ struct World {
                     return scheduler_main(self, *to_api, *to_rest, std::move(stop));
                   }),
         pod_sync(loop, network, [this](SimEnvironment& self, std::stop_token stop) {
-          return pod_sync_main(self, *to_api, *to_rest, std::move(stop));
+          const auto must_lead = [this] {
+            if (!pod_sync_leads) throw std::runtime_error("another leads");
+          };
+          return pod_sync_main(self, *to_api, *to_rest, must_lead, std::move(stop));
         }) {
     Rights::of_chart().watch(api);
     api.add_resource(kPodGroups);
@@ -211,6 +215,7 @@ struct World {
   }
 
   ManualLoop loop;
+  bool pod_sync_leads = true;
   testing::FakeApi api;
   testing::FakeCluster cluster;
   testing::FakeSlurm slurm;

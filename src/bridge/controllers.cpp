@@ -1,5 +1,7 @@
 #include "bridge/controllers.hpp"
 
+#include <stdexcept>
+
 #include "base/log.hpp"
 #include "bridge/bridge_metrics.hpp"
 #include "bridge/device_watch.hpp"
@@ -31,6 +33,10 @@ struct Controllers::Impl {
   DeviceWatch devices;
   slurm::ClusterMirror mirror;
   kube::EventRecorder events;
+
+  void must_lead() const {
+    if (options.may_act && !options.may_act()) throw std::runtime_error("this process does not lead any longer");
+  }
 };
 
 Controllers::Controllers(kube::Client& kube, slurm::Client& slurm, ControllersOptions options,
@@ -44,10 +50,13 @@ Task<> Controllers::run(std::stop_token stop) {
   if (cluster.empty()) co_return;
   const std::string& bridge = self.options.config.scheduler_name;
   DeviceLedger* devices = &self.devices.ledger();
-  PodSync pod_sync({self.kube, self.slurm, self.pods, self.mirror, self.events, self.metrics, devices, &self.nodes},
-                   {bridge, cluster}, self.options.pod_workers);
-  NodeSync node_sync({self.kube, self.slurm, self.nodes, self.mirror, self.events, self.metrics, devices, &self.pods},
-                     self.options.config, {bridge, cluster}, self.options.node_workers);
+  const auto must_lead = [&self] { self.must_lead(); };
+  PodSync pod_sync(
+      {self.kube, self.slurm, self.pods, self.mirror, self.events, self.metrics, devices, &self.nodes, must_lead},
+      {bridge, cluster}, self.options.pod_workers);
+  NodeSync node_sync(
+      {self.kube, self.slurm, self.nodes, self.mirror, self.events, self.metrics, devices, &self.pods, must_lead},
+      self.options.config, {bridge, cluster}, self.options.node_workers);
   const auto slurm = watch_slurm(self.metrics, self.mirror);
   self.pods.start();
   self.nodes.start();

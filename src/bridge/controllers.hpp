@@ -1,6 +1,7 @@
 // The controllers process: nodes and pods on one informer each and one mirror of Slurm.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -21,6 +22,8 @@ struct ControllersOptions {
   std::size_t pod_workers = 16;
   // Starts are the scheduler's to see: its looks are the more frequent ones.
   slurm::MirrorOptions mirror = {.rest_interval = std::chrono::seconds(5)};
+  // As the scheduler's: asked before anything is written. nullptr: always.
+  std::function<bool()> may_act = nullptr;
 };
 
 class Controllers final {

@@ -17,6 +17,17 @@ struct Life : ::testing::Test {
                                               .scheduler = "slurm-bridge-scheduler",
                                               .annotations = {{"fake/run-for", "forever"}}}));
   }
+  // Of the group g; with a node it is bound already, for that job.
+  void add_member(const std::string& name, const std::string& node = {}, const std::string& job_id = {}) {
+    json::Object labels{{names::kPodGroup, "g"}};
+    if (!job_id.empty()) labels[names::kSlurmJobId] = job_id;
+    w.api.create(r::kPods, testing::make_pod({.name = name,
+                                              .ns = "slurm-bridge",
+                                              .scheduler = "slurm-bridge-scheduler",
+                                              .node = node,
+                                              .labels = std::move(labels),
+                                              .annotations = {{"fake/run-for", "forever"}}}));
+  }
   const testing::SlurmModel::JobRecord* job(std::uint32_t id) { return w.slurm.model().job(JobId{id}); }
   std::optional<JobRecord> record(std::uint32_t id) { return parse_record(job(id)->view.admin_comment); }
   // Pods that hold a node, by node.
@@ -257,6 +268,51 @@ TEST_F(Life, ABoundPodIsNeverGivenToAnotherJob) {
   }
   EXPECT_FALSE(pod());
   w.loop.advance(2min);
+  EXPECT_EQ(w.live_jobs(), 0u);
+}
+
+// The last member is gone, and while the API server is slow to say so a new one is given its node.
+TEST_F(Life, AJobIsNotCancelledThatAMemberWasGivenMeanwhile) {
+  start();
+  w.add_group("g", 1);
+  add_member("first");
+  w.loop.advance(3s);
+  ASSERT_EQ(holders().size(), 1u);
+  w.scheduler.kill();
+  bool asked = false;
+  w.api.set_faults([&](const testing::ApiCall& call) -> testing::ApiFault {
+    if (!call.is("get", "pods") || call.key.name != "first") return {};
+    asked = true;
+    return {.before = 10s};
+  });
+  w.api.erase(r::kPods, {"slurm-bridge", "first"});
+  ASSERT_TRUE(w.loop.run_until([&] { return asked; }, 10s));
+  add_member("second", "n1", "1");
+  for (int i = 0; i < 300; ++i) {
+    w.loop.advance(100ms);
+    w.check();
+  }
+  EXPECT_EQ(holders().size(), 1u);
+  EXPECT_EQ(job(1)->view.states.base, slurm::JobState::kRunning);
+}
+
+// It was stopped for a while, and its timers have yet to tell it so.
+TEST_F(Life, WhoDoesNotLeadAnyLongerDeletesAndCancelsNothing) {
+  start();
+  for (const char* name : {"a", "b"}) {
+    add_bare_pod(name);
+    w.loop.advance(3s);
+  }
+  ASSERT_EQ(holders().size(), 2u);
+  w.pod_sync_leads = false;
+  ASSERT_TRUE(w.slurm.model().cancel(w.slurm.now(), JobId{1}));
+  w.api.patch(r::kPods, {"slurm-bridge", "b"}, json::parse(R"({"status":{"phase":"Succeeded"}})"), "status");
+  w.loop.advance(60s);
+  EXPECT_EQ(w.api.list(r::kPods).size(), 2u);
+  EXPECT_EQ(job(2)->view.states.base, slurm::JobState::kRunning);
+  w.pod_sync_leads = true;
+  w.loop.advance(60s);
+  EXPECT_EQ(w.api.list(r::kPods).size(), 1u);
   EXPECT_EQ(w.live_jobs(), 0u);
 }
 

@@ -232,6 +232,7 @@ struct NodeSync::Impl {
     // What Slurm does not want to know of a node, as its topology, keeps nobody from draining or tainting it.
     std::exception_ptr refused;
     if (plan.update) {
+      parts.must_lead();
       try {
         co_await parts.slurm.update_node(name, *plan.update, stop);
         log::info("Slurm node updated", {{"node", name}});
@@ -248,6 +249,7 @@ struct NodeSync::Impl {
   }
 
   Task<> change_state(std::string name, slurm::NodeUpdate change, std::stop_token stop) {
+    parts.must_lead();
     // Counted from now on, so that others wait while this is under way; and others may have come first since the plan.
     if (is_reshape_reason(change.reason.value_or(""))) {
       const auto known = parts.mirror.node(name);
@@ -267,6 +269,7 @@ struct NodeSync::Impl {
 
   // False: somebody has registered a node of that name meanwhile, and whose it is must be seen first.
   Task<bool> add(std::string name, std::string conf, std::stop_token stop) {
+    parts.must_lead();
     try {
       co_await parts.slurm.add_node(std::move(conf), stop);
       log::info("Slurm node registered", {{"node", name}});
@@ -278,6 +281,7 @@ struct NodeSync::Impl {
   }
 
   Task<> remove(std::string name, std::stop_token stop) {
+    parts.must_lead();
     try {
       co_await parts.slurm.delete_node(name, stop);
       log::info("Slurm node removed", {{"node", name}});
@@ -298,6 +302,7 @@ struct NodeSync::Impl {
     const std::vector<NodePtr> nodes = found->second;
     for (const NodePtr& node : nodes) {
       bool again = false;
+      parts.must_lead();
       try {
         co_await parts.kube.patch(kube::resources::kNodes, node->meta.key, kube::PatchType::kJson,
                                   taint_patch(*node, config.scheduler_name, set), {}, {}, stop);
@@ -330,6 +335,7 @@ struct NodeSync::Impl {
       }
       json::Value patch = json::Object{{"metadata", json::Object{{"uid", node->meta.uid.str()}}},
                                        {"status", json::Object{{"conditions", json::Array{std::move(item)}}}}};
+      parts.must_lead();
       try {
         co_await parts.kube.patch(kube::resources::kNodes, node->meta.key, kube::PatchType::kStrategic,
                                   std::move(patch), "status", {}, stop);

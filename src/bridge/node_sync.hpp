@@ -1,6 +1,7 @@
 // The node half of the controllers process: the driver of node_plan.hpp, one key a Slurm node name.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -28,6 +29,8 @@ class NodeSync final {
     runtime::Metrics* metrics = nullptr;
     DeviceLedger* devices = nullptr;            // nullptr: no node has devices for Slurm
     kube::Informer<kube::Pod>* pods = nullptr;  // not started yet; nullptr: no pod matters to a node
+    // Before every write; throws when another process may lead.
+    std::function<void()> must_lead = [] {};
   };
   // All of `parts` and `config` outlive this.
   NodeSync(Parts parts, const Config& config, Identity self, std::size_t workers);

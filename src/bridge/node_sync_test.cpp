@@ -94,7 +94,7 @@ class NodeSyncTest : public ::testing::Test {
           pods(t.kube_, {.resource = r::kPods, .seed = 2}, kube::decode_pod, interner),
           mirror(t.loop_, t.client_, {}),
           events(t.kube_, "slurm-bridge-controllers", "test"),
-          sync({t.kube_, t.client_, nodes, mirror, events, nullptr, nullptr, &pods}, t.config_,
+          sync({t.kube_, t.client_, nodes, mirror, events, nullptr, nullptr, &pods, t.must_lead_}, t.config_,
                {t.config_.scheduler_name, "cluster-uid"}, 4) {}
     json::Interner interner;
     kube::Informer<kube::Node> nodes;
@@ -118,6 +118,10 @@ class NodeSyncTest : public ::testing::Test {
     return options;
   }
 
+  bool leads_ = true;
+  std::function<void()> must_lead_ = [this] {
+    if (!leads_) throw std::runtime_error("another leads");
+  };
   ManualLoop loop_;
   Config config_;
   bascule::testing::FakeApi api_{loop_};
@@ -152,6 +156,32 @@ TEST_F(NodeSyncTest, RegistersAndTaints) {
   EXPECT_FALSE(slurm_node("n2"));
   EXPECT_FALSE(is_tainted("n2"));
   EXPECT_THAT(events(), HasSubstr("SlurmRegistering"));
+}
+
+// It was stopped for a while, and its timers have yet to tell it so.
+TEST_F(NodeSyncTest, WhoDoesNotLeadAnyLongerWritesNothing) {
+  add_node("n1");
+  add_node("n2");
+  start();
+  settle(10s);
+  leads_ = false;
+  add_node("n3");
+  api_.patch(r::kNodes, {"", "n1"}, json::parse(R"({"spec":{"unschedulable":true}})"));
+  api_.remove(r::kNodes, {"", "n2"});
+  slurm::NodeUpdate drain;
+  drain.state = "DRAIN";
+  drain.reason = "bad DIMM";
+  ASSERT_TRUE(slurm_.model().update_node(slurm_.now(), "n2", drain));
+  api_.reset_counts();
+  settle(30s);
+  EXPECT_EQ(api_.calls("patch", "nodes") + api_.calls("patch", "nodes/status"), 0u);
+  EXPECT_FALSE(slurm_node("n1")->states.has(slurm::NodeFlag::kDrain));
+  EXPECT_TRUE(slurm_node("n2"));
+  EXPECT_FALSE(slurm_node("n3"));
+  leads_ = true;
+  settle(60s);
+  EXPECT_TRUE(slurm_node("n1")->states.has(slurm::NodeFlag::kDrain));
+  EXPECT_TRUE(slurm_node("n3"));
 }
 
 // W46, W51: at rest nothing is written, here or there.

@@ -324,6 +324,14 @@ class PodPlanner final {
 
 }  // namespace
 
+bool needed_meanwhile(const slurm::Job& job, const std::vector<PodPtr>& pods, const PodSyncMemory& memory) {
+  // Nobody waited, or the scheduler has had its time.
+  const bool kept = memory.without_pods.contains(job.id);
+  return std::ranges::any_of(pods, [&](const PodPtr& pod) {
+    return label_of(*pod) == job.id ? needs_job(*pod) : runs(job) && !kept && wants_node(*pod);
+  });
+}
+
 PodSyncPlan plan_pod_sync(const PodSyncView& view, PodSyncMemory& memory, TimePoint now) {
   return PodPlanner(view, memory, now).run();
 }

@@ -109,6 +109,10 @@ struct PodSyncPlan {
   std::optional<TimePoint> wake;
 };
 
+// Before a job of the plan is cancelled, which has taken its time: whether one of the unit's pods of now needs the job
+// after all.
+bool needed_meanwhile(const slurm::Job& job, const std::vector<PodPtr>& pods, const PodSyncMemory& memory);
+
 PodSyncPlan plan_pod_sync(const PodSyncView& view, PodSyncMemory& memory, TimePoint now);
 
 }  // namespace bascule::bridge

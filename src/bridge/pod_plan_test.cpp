@@ -384,6 +384,32 @@ TEST_F(PodPlanTest, AJobOfAGangIsLeftToTheSchedulerWhileMembersWait) {
   EXPECT_EQ(both().cancels.size(), 1u) << "it holds nothing";
 }
 
+// Before a job is cancelled others are asked, who take their time: meanwhile the scheduler may give its nodes to
+// members that were made since.
+TEST_F(PodPlanTest, AJobThatAMemberNeedsMeanwhileIsNotCancelled) {
+  set_job(slurm::JobState::kRunning);
+  pod.phase = kube::PodPhase::kSucceeded;
+  ASSERT_EQ(plan().cancels.size(), 1u);
+  const auto needed = [&](const kube::Pod& member) {
+    return needed_meanwhile(*view.jobs[0].job, {view.pods[0], std::make_shared<kube::Pod>(member)}, memory);
+  };
+  kube::Pod member = pod;
+  EXPECT_FALSE(needed(member)) << "over";
+  member.phase = kube::PodPhase::kRunning;
+  EXPECT_TRUE(needed(member)) << "it was given one of the nodes";
+  member.meta.labels = {{interner(names::kSlurmJobId), interner("8")}};
+  EXPECT_FALSE(needed(member)) << "another job's";
+  member.meta.labels.clear();
+  member.phase = kube::PodPhase::kPending;
+  member.node_name = {};
+  EXPECT_TRUE(needed(member)) << "the scheduler may be about to give it one";
+  memory.without_pods[JobId{7}] = now;
+  EXPECT_FALSE(needed(member)) << "the scheduler has had a minute, and does not want the job";
+  memory = {};
+  set_job(slurm::JobState::kPending);
+  EXPECT_FALSE(needed(member)) << "it holds nothing";
+}
+
 TEST_F(PodPlanTest, AClaimThatAnotherPodUsesIsLeftToKubernetes) {
   set_job(slurm::JobState::kRunning);
   pod.phase = kube::PodPhase::kSucceeded;

@@ -195,6 +195,7 @@ struct PodSync::Impl {
   // What a policy or a webhook of somebody else's does not let be written holds up nothing. False: it was not.
   Task<bool> tell(PodPtr pod, json::Object patch, std::stop_token stop) {
     std::string why;
+    parts.must_lead();
     try {
       co_return co_await patch_pod(parts.kube, pod, std::move(patch), "status", stop);
     } catch (const kube::NotDone& error) {
@@ -227,6 +228,7 @@ struct PodSync::Impl {
   // refuses does not, and Slurm has given the node away.
   Task<> tell_disruption(const PodSyncPlan::Delete& one, Uid unit, std::stop_token stop) {
     std::string why;
+    parts.must_lead();
     try {
       co_await patch_pod(parts.kube, one.pod, disruption_patch(one, loop.wall()), "status", stop);
     } catch (const kube::Refused& error) {
@@ -241,6 +243,7 @@ struct PodSync::Impl {
   }
 
   Task<> release(PodPtr pod, Uid unit, std::stop_token stop) {
+    parts.must_lead();
     co_await patch_pod(parts.kube, pod, release_patch(), {}, stop);
     if (parts.pods.get(pod->meta.key)) memory[unit].released.insert_or_assign(pod->meta.uid, loop.now());
   }
@@ -267,6 +270,7 @@ struct PodSync::Impl {
     if (held && *held == hosts) co_return;
     slurm::JobDescription change;
     change.required_nodes = std::move(hosts);
+    parts.must_lead();
     try {
       co_await parts.slurm.update_job(id, std::move(change), stop);
     } catch (const slurm::Refused& error) {
@@ -315,6 +319,7 @@ struct PodSync::Impl {
       }
     }
     if (!one.disruption.empty()) co_await tell_disruption(one, unit, stop);
+    parts.must_lead();
     try {
       kube::DeleteOptions options;
       options.uid = one.pod->meta.uid;
@@ -333,6 +338,7 @@ struct PodSync::Impl {
   Task<> adopt_job(PodSyncPlan::Adopt one, std::stop_token stop) {
     slurm::JobDescription change;
     change.admin_comment = print_record(one.record);
+    parts.must_lead();
     try {
       co_await parts.slurm.update_job(one.job, std::move(change), stop);
     } catch (const slurm::Refused& error) {
@@ -343,6 +349,11 @@ struct PodSync::Impl {
     log::info("record of a job written",
               {{"job", one.job}, {"unit", one.record.unit.str()}, {"over", one.record.note}});
     co_await parts.mirror.ask(one.job, stop);
+  }
+
+  bool is_needed(const slurm::Job& job, const Uid& unit) const {
+    const auto known = memory.find(unit);
+    return needed_meanwhile(job, index.pods(unit), known == memory.end() ? PodSyncMemory() : known->second);
   }
 
   // False: a pod of the job is still there after all, or that could not be seen; later.
@@ -361,6 +372,8 @@ struct PodSync::Impl {
       const std::optional<slurm::Job> asked = co_await parts.mirror.ask(one.job, stop);
       if (!asked || !index.has_job(unit, *asked)) co_return true;
     }
+    if (!parts.pods.following() || is_needed(*seen, unit)) co_return false;
+    parts.must_lead();
     try {
       co_await parts.slurm.cancel_job(one.job, stop);
     } catch (const slurm::NotFound&) {
@@ -386,6 +399,7 @@ struct PodSync::Impl {
     std::string why;
     try {
       ClaimWriter writer(parts.kube, self.bridge);
+      parts.must_lead();
       co_await writer.drop(claim, stop);
       co_return true;
     } catch (const kube::Refused& error) {

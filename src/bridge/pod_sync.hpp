@@ -2,6 +2,7 @@
 // more; before a job is cancelled the API server is asked once more whether its pods are gone.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -28,6 +29,8 @@ class PodSync final {
     runtime::Metrics* metrics = nullptr;
     DeviceLedger* devices = nullptr;              // nullptr: claims are not looked after
     kube::Informer<kube::Node>* nodes = nullptr;  // nullptr: where its job runs is not compared with a pod's node
+    // Before every write; throws when another process may lead.
+    std::function<void()> must_lead = [] {};
   };
   PodSync(Parts parts, Identity self, std::size_t workers);
   ~PodSync();
