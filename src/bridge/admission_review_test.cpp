@@ -269,6 +269,37 @@ TEST(Create, AcceptsTheRest) {
   }
 }
 
+// The required terms of one kind of affinity, in a pod that has `metadata`.
+std::string placed_by_others(std::string_view affinity, std::string_view terms, std::string_view metadata = "{}") {
+  return created("hpc", pod(fmt::format(R"({{"affinity":{{"{}":{{"{}":{}}}}}}})", affinity,
+                                        "requiredDuringSchedulingIgnoredDuringExecution", terms),
+                            metadata));
+}
+constexpr const char* kByHost = R"([{"topologyKey":"kubernetes.io/hostname"}])";
+constexpr const char* kByZone = R"([{"topologyKey":"kubernetes.io/hostname"},{"topologyKey":"zone"}])";
+
+TEST(Create, PlacesByThoseOfOtherPodsAreRefused) {
+  const std::string field = "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution";
+  EXPECT_THAT(placed_by_others("podAffinity", kByHost), AllOf(HasSubstr(field), HasSubstr("remove it")));
+  EXPECT_THAT(placed_by_others("podAffinity", "[]"), IsEmpty());
+  EXPECT_THAT(placed_by_others("podAntiAffinity", kByZone), HasSubstr("topologyKey kubernetes.io/hostname alone"));
+  EXPECT_THAT(created("hpc", pod(R"({"affinity":{"podAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{}]},
+      "podAntiAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{}]}}})")),
+              IsEmpty());
+}
+
+// Each pod of a job that does not share its nodes has one for itself. Whose annotation counts for the pods of a Job the
+// scheduler knows.
+TEST(Create, AntiAffinityOfHostsHoldsByItselfOnNodesOfOnesOwn) {
+  constexpr const char* kShared = R"("annotations":{"slurmjob.slinky.slurm.net/exclusive":"false"})";
+  EXPECT_THAT(placed_by_others("podAntiAffinity", kByHost), IsEmpty());
+  EXPECT_THAT(placed_by_others("podAntiAffinity", kByHost, fmt::format("{{{}}}", kShared)),
+              AllOf(HasSubstr("spec.affinity.podAntiAffinity."), HasSubstr("slurmjob.slinky.slurm.net/exclusive")));
+  const std::string owned = fmt::format(
+      R"({{{},"ownerReferences":[{{"apiVersion":"batch/v1","kind":"Job","name":"j","controller":true}}]}})", kShared);
+  EXPECT_THAT(placed_by_others("podAntiAffinity", kByHost, owned), IsEmpty());
+}
+
 std::string conflict(std::string_view suffix, std::string_view resource, const char* list = "containers",
                      const char* extra = "") {
   return created("hpc",
@@ -423,6 +454,17 @@ TEST(Update, RefusesOnlyWhatItBringsIn) {
   EXPECT_FALSE(validated(Case::of("UPDATE", "web", bad, good)).allowed);
   EXPECT_TRUE(validated(Case::of("UPDATE", "web", bad, bad)).allowed);
   EXPECT_TRUE(validated(Case::of("UPDATE", "web", good, bad)).allowed);
+}
+
+TEST(Update, NodesAreNotSharedBesideAntiAffinity) {
+  const auto with = [](std::string_view exclusive) {
+    return pod(R"({"schedulerName":"slurm-bridge-scheduler","affinity":{"podAntiAffinity":{
+        "requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"kubernetes.io/hostname"}]}}})",
+               fmt::format(R"({{"annotations":{{"slurmjob.slinky.slurm.net/exclusive":"{}"}}}})", exclusive));
+  };
+  EXPECT_FALSE(validated(Case::of("UPDATE", "web", with("false"), with("true"))).allowed);
+  EXPECT_TRUE(validated(Case::of("UPDATE", "web", with("true"), with("false"))).allowed);
+  EXPECT_TRUE(validated(Case::of("UPDATE", "web", with("false"), with("false"))).allowed);
 }
 
 TEST(Update, DefaultNamespaceIsIgnored) {

@@ -10,6 +10,7 @@
 #include "bridge/identity.hpp"
 #include "bridge/names.hpp"
 #include "bridge/owners.hpp"
+#include "bridge/peer_rules.hpp"
 
 namespace bascule::bridge {
 
@@ -90,6 +91,24 @@ AnnotationViews annotations_of(const json::Value& pod) {
   return views;
 }
 
+const json::Array* required_terms(const json::Value& pod, std::string_view affinity) {
+  return json::array_at(pod, {"spec", "affinity", affinity, "requiredDuringSchedulingIgnoredDuringExecution"});
+}
+
+kube::PeerRules peer_rules(const json::Value& pod) {
+  using AntiAffinity = kube::PeerRules::AntiAffinity;
+  const auto some = [](const json::Array* list) { return list != nullptr && !list->empty(); };
+  kube::PeerRules rules;
+  rules.spread = some(json::array_at(pod, {"spec", "topologySpreadConstraints"}));
+  rules.affinity = some(required_terms(pod, "podAffinity"));
+  if (const json::Array* terms = required_terms(pod, "podAntiAffinity"); some(terms)) {
+    const bool of_hosts = std::ranges::all_of(
+        *terms, [](const json::Value& term) { return json::string_at(term, {"topologyKey"}) == kube::kHostTopology; });
+    rules.anti_affinity = of_hosts ? AntiAffinity::kOfHosts : AntiAffinity::kWider;
+  }
+  return rules;
+}
+
 }  // namespace
 
 void preset_faults(const json::Value& pod, Sentences& faults) {
@@ -156,12 +175,6 @@ void shape_faults(const json::Value& pod, Sentences& faults) {
   if (claims != nullptr && !claims->is_null()) {
     faults.push_back(resource_claims_fault());
   }
-  const json::Array* spread = json::array_at(pod, {"spec", "topologySpreadConstraints"});
-  if (spread != nullptr && !spread->empty()) {
-    faults.emplace_back(
-        "spec.topologySpreadConstraints is not supported, since Slurm chooses the nodes; remove it, or use a Slurm "
-        "topology and constraints");
-  }
   bool native_cpu = false;
   bool class_cpu = false;
   std::string_view cpu_resource;
@@ -201,8 +214,12 @@ void request_faults(const Config& config, std::string_view ns, const json::Value
     faults.push_back(fmt::format("container {}: device class {} is not supported; use one of {}", container,
                                  in_quotes(device_class), supported_classes()));
   }
-  if (!may_speak_for_itself(pod)) return;
+  const bool speaks = may_speak_for_itself(pod);
   const AnnotationViews annotations = annotations_of(pod);
+  // Of annotations that are another object's the scheduler says it.
+  const bool exclusive = !speaks || asks_exclusive(annotations);
+  for (std::string& fault : peer_faults(peer_rules(pod), exclusive)) faults.push_back(std::move(fault));
+  if (!speaks) return;
   for (std::string& fault : annotation_faults(annotations)) faults.push_back(std::move(fault));
   for (std::string& fault : annotation_conflicts(annotations, class_cpu, class_gpu)) faults.push_back(std::move(fault));
   slurm::JobDescription unused;

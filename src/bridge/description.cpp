@@ -12,6 +12,7 @@
 #include "bridge/device_drivers.hpp"
 #include "bridge/identity.hpp"
 #include "bridge/names.hpp"
+#include "bridge/peer_rules.hpp"
 
 namespace bascule::bridge {
 
@@ -228,6 +229,19 @@ void apply_wants(const Wants& wants, const Root& root, slurm::JobDescription& jo
   if (!gres.empty()) job.tres_per_node = std::move(gres);
 }
 
+// Each sentence once, however many pods it is true of.
+void add_pod_faults(const std::vector<PodPtr>& pods, bool exclusive, std::vector<std::string>& faults) {
+  const auto add = [&faults](std::vector<std::string> found) {
+    for (std::string& fault : found) {
+      if (std::ranges::find(faults, fault) == faults.end()) faults.push_back(std::move(fault));
+    }
+  };
+  for (const PodPtr& pod : pods) {
+    add(device_faults(*pod));
+    add(peer_faults(pod->peers, exclusive));
+  }
+}
+
 // Members of a gang that leave their nodes to others may share them among themselves as well: what was asked for each
 // node is then asked for each task. Devices by class are handed out job by job, so their pods keep a node each.
 void pack(const Wants& wants, const Root& root, slurm::JobDescription& job) {
@@ -312,13 +326,9 @@ std::expected<slurm::JobDescription, DescriptionFaults> describe_job(const Confi
   }
   const Wants wants = wants_of(pods);
   apply_wants(wants, root, job, result.faults);
-  for (const PodPtr& pod : pods) {
-    for (std::string& fault : device_faults(*pod)) {
-      if (std::ranges::find(result.faults, fault) == result.faults.end()) result.faults.push_back(std::move(fault));
-    }
-  }
   const AnnotationViews annotations = views_of(root.annotations);
   apply(annotations, job, result.faults);
+  add_pod_faults(pods, *job.exclusive, result.faults);
   for (std::string& fault :
        apply_identity(config.identities, pods.front()->meta.key.ns, annotations, job, config.partition)) {
     result.faults.push_back(std::move(fault));
@@ -336,6 +346,13 @@ std::vector<std::string> annotation_faults(const AnnotationViews& annotations) {
   std::vector<std::string> faults;
   apply(annotations, scratch, faults);
   return faults;
+}
+
+bool asks_exclusive(const AnnotationViews& annotations) {
+  slurm::JobDescription job;
+  std::vector<std::string> unused;
+  apply(annotations, job, unused);
+  return job.exclusive.value_or(true);
 }
 
 std::vector<std::string> annotation_conflicts(const AnnotationViews& annotations, bool cpu_class, bool gpu_class) {
@@ -382,10 +399,7 @@ std::vector<std::string> annotation_warnings(const AnnotationViews& annotations,
           fmt::format("{} is of an old release and has no effect; use {}{}", key, names::kJobPrefix, suffix));
     }
   }
-  slurm::JobDescription job;
-  std::vector<std::string> unused;
-  apply(annotations, job, unused);
-  if (!gpu.empty() && !job.exclusive.value_or(true)) {
+  if (!gpu.empty() && !asks_exclusive(annotations)) {
     warnings.push_back(fmt::format(
         "{}exclusive \"false\" and {}: the device plugin may give other GPUs of the node than Slurm did, so "
         "that one has two users; ask for {}CLASS, or leave it exclusive",

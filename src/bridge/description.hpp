@@ -38,6 +38,8 @@ bool has_room_for(const JobRecord& record, const Config& config, const Root& roo
 // over.
 using AnnotationViews = std::vector<std::pair<std::string_view, std::string_view>>;
 std::vector<std::string> annotation_faults(const AnnotationViews& annotations);
+// Whether the nodes shall be the job's alone.
+bool asks_exclusive(const AnnotationViews& annotations);
 // Annotations against the devices the containers ask for by class.
 std::vector<std::string> annotation_conflicts(const AnnotationViews& annotations, bool cpu_class, bool gpu_class);
 // Misspelt, retired and ineffective keys. slurm-bridge passes over them in silence, so they are not faults. And nodes

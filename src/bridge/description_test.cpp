@@ -264,5 +264,38 @@ TEST(HasRoomFor, APodThatAsksForNoMore) {
   EXPECT_FALSE(fits(pod({}))) << "a record of before sizes were written";
 }
 
+// Pods that no webhook has seen come here too.
+TEST(Describe, PlacesByThoseOfOtherPodsAreRefused) {
+  using AntiAffinity = kube::PeerRules::AntiAffinity;
+  const auto with = [](const kube::PeerRules& rules, const Annotations& annotations = {}) {
+    kube::Pod one = *pod({});
+    one.peers = rules;
+    return faults(annotations, std::make_shared<kube::Pod>(one));
+  };
+  EXPECT_THAT(with({.spread = true}), ElementsAre(HasSubstr("spec.topologySpreadConstraints is not supported")));
+  EXPECT_THAT(with({.affinity = true}),
+              ElementsAre(HasSubstr("spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution is not "
+                                    "supported")));
+  EXPECT_THAT(with({.anti_affinity = AntiAffinity::kWider}),
+              ElementsAre(AllOf(HasSubstr("spec.affinity.podAntiAffinity."),
+                                HasSubstr("topologyKey kubernetes.io/hostname alone"), HasSubstr("remove it"))));
+  // The job has its nodes for itself, and each of its pods one of them.
+  EXPECT_THAT(with({.anti_affinity = AntiAffinity::kOfHosts}), IsEmpty());
+  EXPECT_THAT(with({.anti_affinity = AntiAffinity::kOfHosts}, {{"exclusive", "true"}}), IsEmpty());
+  EXPECT_THAT(with({.anti_affinity = AntiAffinity::kOfHosts}, {{"exclusive", "false"}}),
+              ElementsAre(AllOf(HasSubstr("spec.affinity.podAntiAffinity."),
+                                HasSubstr("remove it, or the annotation slurmjob.slinky.slurm.net/exclusive"))));
+}
+
+// One sentence, however many pods of a gang it is true of.
+TEST(Describe, WhatIsTrueOfManyPodsIsSaidOnce) {
+  kube::Pod one = *pod({});
+  one.peers.affinity = true;
+  const PodPtr spread = std::make_shared<kube::Pod>(one);
+  const auto job = describe_job({}, root({}), {spread, pod({}), spread});
+  ASSERT_FALSE(job);
+  EXPECT_THAT(job.error().faults, ElementsAre(HasSubstr("podAffinity")));
+}
+
 }  // namespace
 }  // namespace bascule::bridge

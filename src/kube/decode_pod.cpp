@@ -92,12 +92,26 @@ Toleration decode_toleration(Value value, json::Interner& interner) {
   return out;
 }
 
+void decode_anti_affinity_term(Value value, PeerRules& peers) {
+  bool of_hosts = false;
+  value.fields([&](std::string_view key, Value field) {
+    if (key == "topologyKey") of_hosts = field.string() == kHostTopology;
+  });
+  using AntiAffinity = PeerRules::AntiAffinity;
+  if (!of_hosts) peers.anti_affinity = AntiAffinity::kWider;
+  if (peers.anti_affinity == AntiAffinity::kNone) peers.anti_affinity = AntiAffinity::kOfHosts;
+}
+
 void decode_affinity(Value value, Pod& pod) {
   value.fields([&](std::string_view key, Value field) {
-    if (key != "nodeAffinity") return;
     field.fields([&](std::string_view name, Value rule) {
-      if (name == "requiredDuringSchedulingIgnoredDuringExecution" && !rule.null()) {
+      if (name != "requiredDuringSchedulingIgnoredDuringExecution" || rule.null()) return;
+      if (key == "nodeAffinity") {
         pod.required_node_affinity = rule.raw();
+      } else if (key == "podAffinity") {
+        rule.items([&](Value) { pod.peers.affinity = true; });
+      } else if (key == "podAntiAffinity") {
+        rule.items([&](Value term) { decode_anti_affinity_term(term, pod.peers); });
       }
     });
   });
@@ -158,6 +172,8 @@ void decode_spec(Value value, json::Interner& interner, Pod& pod, Scratch& scrat
       field.items([&](Value item) { pod.tolerations.push_back(decode_toleration(item, interner)); });
     } else if (key == "affinity") {
       decode_affinity(field, pod);
+    } else if (key == "topologySpreadConstraints") {
+      field.items([&](Value) { pod.peers.spread = true; });
     } else if (key == "schedulingGates") {
       field.items([&](Value item) {
         item.fields([&](std::string_view name, Value gate) {

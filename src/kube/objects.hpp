@@ -96,6 +96,21 @@ struct HostPort {
 // "8125/UDP"; of TCP the number alone.
 std::string print(const HostPort& port);
 
+// What the pod requires of its place by the places of other pods. Source: "Pod Topology Spread Constraints",
+// "Inter-pod affinity and anti-affinity". Preferences are not read.
+struct PeerRules {
+  enum class AntiAffinity : std::uint8_t {
+    kNone,
+    kOfHosts,  // every term has the topologyKey kubernetes.io/hostname
+    kWider,
+  };
+  bool spread = false;  // of either whenUnsatisfiable
+  bool affinity = false;
+  AntiAffinity anti_affinity = AntiAffinity::kNone;
+  friend bool operator==(const PeerRules&, const PeerRules&) = default;
+};
+inline constexpr std::string_view kHostTopology = "kubernetes.io/hostname";
+
 enum class PodPhase : std::uint8_t { kUnknown, kPending, kRunning, kSucceeded, kFailed };
 
 struct Condition {
@@ -120,6 +135,7 @@ struct Pod {
   std::vector<Toleration> tolerations;
   std::string
       required_node_affinity;  // JSON text of nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution, or empty
+  PeerRules peers;
   std::vector<InternedString> scheduling_gates;
   std::vector<InternedString> claims;  // names of PersistentVolumeClaims
   std::vector<HostPort> host_ports;

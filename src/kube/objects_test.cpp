@@ -93,6 +93,36 @@ TEST_F(Objects, what_a_pod_may_have_besides) {
   EXPECT_EQ(value_or(pod->meta.annotations, "a"), "1");
 }
 
+TEST_F(Objects, what_a_pod_requires_of_its_place_by_other_pods) {
+  const auto rules = [this](std::string_view spec) {
+    return decode_pod(R"({"metadata":{"name":"p"},"spec":)" + std::string(spec) + "}", interner)->peers;
+  };
+  const auto required = [&](std::string_view affinity, std::string_view terms) {
+    std::string spec = R"({"affinity":{")";
+    spec.append(affinity).append(R"(":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1}],)");
+    spec.append(R"("requiredDuringSchedulingIgnoredDuringExecution":)").append(terms).append("}}}");
+    return rules(spec);
+  };
+  using AntiAffinity = PeerRules::AntiAffinity;
+  constexpr const char* kHost = R"({"labelSelector":{},"topologyKey":"kubernetes.io/hostname"})";
+  constexpr const char* kZone = R"({"topologyKey":"topology.kubernetes.io/zone"})";
+  EXPECT_EQ(rules(R"({"topologySpreadConstraints":[]})"), PeerRules{});
+  EXPECT_EQ(rules(R"({"topologySpreadConstraints":[{"maxSkew":1}]})"), PeerRules{.spread = true});
+  EXPECT_EQ(rules(R"({"affinity":{"podAffinity":null,"podAntiAffinity":{}}})"), PeerRules{});
+  for (const char* none : {"[]", "null"}) {
+    EXPECT_EQ(required("podAffinity", none), PeerRules{}) << none;
+    EXPECT_EQ(required("podAntiAffinity", none), PeerRules{}) << none;
+  }
+  EXPECT_EQ(required("podAffinity", "[{}]"), PeerRules{.affinity = true});
+  const auto anti = [&](std::string terms) { return required("podAntiAffinity", "[" + terms + "]").anti_affinity; };
+  EXPECT_EQ(anti(kHost), AntiAffinity::kOfHosts);
+  EXPECT_EQ(anti(std::string(kHost) + "," + kHost), AntiAffinity::kOfHosts);
+  for (const std::string& wider :
+       {std::string(kZone), kZone + std::string(",") + kHost, kHost + std::string(",") + kZone, std::string("{}")}) {
+    EXPECT_EQ(anti(wider), AntiAffinity::kWider) << wider;
+  }
+}
+
 TEST_F(Objects, faults_name_their_place) {
   const auto fault = [&](std::string_view text) {
     try {
