@@ -25,7 +25,9 @@ const std::map<std::string_view, std::string_view> kRemedies{
     {"ForeignJob",
      "Remove the label scheduler.slinky.slurm.net/slurm-jobid from the pod (an administrator may): a new job is "
      "submitted then. Where its job was lost by an overwritten admin comment, cancel that first."},
-    {"SlurmStarting", "Nothing to do: a matter of a second. If it lasts, `scontrol ping` and the log of slurmrestd."},
+    {"SlurmStarting",
+     "Nothing to do: a matter of a second, or as long as Slurm boots a node or runs PrologSlurmctld. If it lasts, "
+     "`scontrol ping` and the log of slurmrestd."},
     {"GangClosed", "Make a new group for new pods."},
     {"OwnerUnknown", "Create the object that is named, or correct the pod's owner or group."},
     {"NodeRefused",

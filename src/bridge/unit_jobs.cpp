@@ -243,6 +243,10 @@ bool runs(const slurm::Job& job) {
   return job.states.base == slurm::JobState::kRunning && !job.states.has(slurm::JobFlag::kCompleting);
 }
 
+bool is_configuring(const slurm::Job& job) {
+  return runs(job) && job.states.has(slurm::JobFlag::kConfiguring);
+}
+
 bool is_fresh(const slurm::Job& job, WallTime now) {
   // It writes its state each five seconds. A job that was submitted in the future: clocks differ.
   constexpr auto kSurelyWritten = std::chrono::seconds(20);

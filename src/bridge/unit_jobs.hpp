@@ -38,6 +38,9 @@ struct UnitJobs {
 bool wants_node(const kube::Pod& pod);  // ours to place: not bound, over, going, or gated
 bool holds_node(const kube::Pod& pod);  // bound and not over, whatever its deletion says: it may still use the node
 bool runs(const slurm::Job& job);       // RUNNING and not on its way out
+// ... but its nodes boot, or PrologSlurmctld has not ended: not to be used yet, and the job is queued again should it
+// fail.
+bool is_configuring(const slurm::Job& job);
 // A slurmctld that is killed now forgets the job, and gives its id to another.
 bool is_fresh(const slurm::Job& job, WallTime now);
 // Slurm has put the job back into its queue at least once, after preemption or by an administrator.

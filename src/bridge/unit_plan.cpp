@@ -101,12 +101,18 @@ void UnitPlanner::with_job(HeldJob& held) {
   if (held.pods.empty()) return;
   const slurm::Job& job = *held.view->job;
   if (job.states.base == slurm::JobState::kPending) return pending(held);
-  if (runs(job)) memory_.running.try_emplace({job.id, job.restart_count}, now_);
+  const bool ready = runs(job) && !is_configuring(job);
+  if (ready) memory_.running.try_emplace({job.id, job.restart_count}, now_);
   for (const PodPtr& pod : held.pods) mark(pod, job);
   memory_.failures = 0;
-  if (runs(job)) return running(held);
+  if (ready) return running(held);
   memory_.misfits.erase(job.id);
   memory_.absent.erase(job.id);
+  if (is_configuring(job)) {
+    return wait(
+        held.pods, "SlurmStarting",
+        "Slurm job " + job.id.str() + " is " + slurm::print(job.states) + "; waiting for its nodes to be ready");
+  }
   wait(held.pods, "SlurmJob" + std::string(slurm::to_string(job.states.base)),
        "Slurm job " + job.id.str() + " is " + slurm::print(job.states));
 }
