@@ -270,5 +270,50 @@ TEST_F(OwnersTest, EveryGroupAndWhatItWasMadeFromIsRead) {
   EXPECT_EQ(account(std::make_shared<kube::Pod>(member)), "l");
 }
 
+struct CoschedulingTest : OwnersTest {
+  CoschedulingTest() { api.add_resource(groups, false); }
+  // Of a pod of a PodGroup with this spec and phase.
+  Root root(std::string_view spec, std::string_view phase = "") {
+    const std::string name = "g" + std::to_string(++count);
+    json::Value group = add(groups, name);
+    group.get_object()["spec"] = json::parse(spec);
+    if (!phase.empty()) group.get_object()["status"] = json::Object{{"phase", phase}};
+    api.update(groups, group);
+    kube::Pod member = *pod(nullptr);
+    member.meta.labels = {{interner(names::kPodGroup), interner(name)}};
+    const Owners::Found found = testing::run(loop, owners.root_of(std::make_shared<kube::Pod>(member), {}));
+    EXPECT_TRUE(std::holds_alternative<Root>(found));
+    return std::get<Root>(found);
+  }
+  std::string closed(std::string_view phase) { return root(R"({"minMember":2})", phase).gang->closed; }
+  const kube::Resource groups{"scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", true};
+  int count = 0;
+};
+
+TEST_F(CoschedulingTest, ItsMinimumIsOneWhereNoneIsSaid) {
+  for (const auto& [spec, minimum] : {std::pair{R"({"minMember":3})", 3u}, std::pair{R"({"minMember":0})", 1u},
+                                      std::pair{R"({"minMember":-2})", 1u}, std::pair{"{}", 1u}}) {
+    EXPECT_EQ(root(spec).gang->minimum, minimum) << spec;
+  }
+}
+
+// The others say how many of its members run, and a member that is made anew must be let in.
+TEST_F(CoschedulingTest, OneThatHasFailedOrFinishedTakesNobody) {
+  EXPECT_EQ(closed("Failed"), "is Failed");
+  EXPECT_EQ(closed("Finished"), "is Finished");
+  for (const char* open : {"", "Pending", "PreScheduling", "Scheduling", "Scheduled", "Running", "Unknown"}) {
+    EXPECT_EQ(closed(open), "") << open;
+  }
+}
+
+// As slurm-bridge has it: of each member, where its containers do not say.
+TEST_F(CoschedulingTest, ItsMinResourcesAreWhatItsPodsAskForByDefault) {
+  const Root said = root(R"({"minResources":{"memory":"2Gi","cpu":"1500m","odd":"much","number":3}})");
+  ASSERT_EQ(said.fallback_limits.size(), 2u) << "what is no quantity is passed over";
+  EXPECT_EQ(kube::amount(said.fallback_limits, "cpu"), *Quantity::parse("1500m"));
+  EXPECT_EQ(kube::amount(said.fallback_limits, "memory"), *Quantity::parse("2Gi"));
+  EXPECT_TRUE(root("{}").fallback_limits.empty());
+}
+
 }  // namespace
 }  // namespace bascule::bridge
