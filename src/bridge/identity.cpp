@@ -86,9 +86,15 @@ std::string_view not_listed(const std::vector<std::string>& allowed, const std::
   return other == names.end() ? std::string_view{} : *other;
 }
 
-std::string_view not_listed(const Field& field, const std::vector<std::string>& allowed, std::string_view asked) {
-  const bool one_name = field.value != nullptr && field.value != &Job::partition;
-  return not_listed(allowed, one_name ? std::vector{asked} : names_in(asked));
+// The configuration's `own` partitions are everybody's.
+std::string_view not_listed(const Field& field, const std::vector<std::string>& allowed, std::string_view asked,
+                            const std::vector<std::string_view>& own) {
+  const bool partition = field.value == &Job::partition;
+  std::vector<std::string_view> names = field.value != nullptr && !partition ? std::vector{asked} : names_in(asked);
+  if (partition) {
+    std::erase_if(names, [&own](std::string_view name) { return std::ranges::find(own, name) != own.end(); });
+  }
+  return not_listed(allowed, names);
 }
 
 std::string refusal(std::string_view suffix, std::string_view ns, std::string_view doing, std::string_view what,
@@ -130,9 +136,7 @@ std::vector<std::string> apply_identity(const std::vector<IdentityRule>& rules, 
       continue;
     }
     if (allowed.empty() && field.open) continue;
-    const auto is_own = [&own](std::string_view name) { return std::ranges::find(own, name) != own.end(); };
-    if (field.value == &Job::partition && std::ranges::all_of(names_in(asked), is_own)) continue;
-    const std::string_view fault = not_listed(field, allowed, asked);
+    const std::string_view fault = not_listed(field, allowed, asked, own);
     if (!fault.empty()) faults.push_back(refusal(field.suffix, ns, field.what, fault, allowed));
   }
   if (const auto asked = licenses_in(value_of(annotations, "gres")); !policy.licenses.empty()) {

@@ -47,7 +47,16 @@ TEST(Identity, EachOfTheConfiguredPartitionsIsFree) {
     return apply_identity(kRules, "elsewhere", {{"slurmjob.slinky.slurm.net/partition", partition}}, job, "gpu,cpu");
   };
   for (const char* free : {"gpu", "cpu", "cpu,gpu", "gpu,cpu"}) EXPECT_THAT(asks(free), IsEmpty()) << free;
-  EXPECT_THAT(asks("gpu,any"), ElementsAre(HasSubstr("partition: namespace elsewhere may not use")));
+  EXPECT_THAT(asks("gpu,any"), ElementsAre(HasSubstr("partition: namespace elsewhere may not use \"any\"")));
+}
+
+TEST(Identity, AConfiguredPartitionIsFreeBesideOnesThatTheRuleAllows) {
+  slurm::JobDescription job;
+  for (const char* free : {"team,own", "own,team", "own, team"}) {
+    EXPECT_THAT(apply("team-7", {{"slurmjob.slinky.slurm.net/partition", free}}, job), IsEmpty()) << free;
+  }
+  EXPECT_THAT(apply("team-7", {{"slurmjob.slinky.slurm.net/partition", "team,own,any"}}, job),
+              ElementsAre(HasSubstr("may not use \"any\"")));
 }
 
 // W58: nobody takes another's identity.
