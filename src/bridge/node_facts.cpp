@@ -207,6 +207,16 @@ bool is_schedulable_reason(std::string_view text) {
   return rest && rest->starts_with(kCorresponding) && rest->contains(") is schedulable");
 }
 
+bool is_behind_schedulable(std::string_view text) {
+  constexpr std::string_view kIs = ") is schedulable", kAway = " : Not responding";
+  const std::size_t at = is_schedulable_reason(text) ? text.find(kIs) : std::string_view::npos;
+  if (at == std::string_view::npos) return false;
+  text.remove_prefix(at + kIs.size());
+  if (text.starts_with(kOfCluster)) text.remove_prefix(std::min(text.find(')') + 1, text.size()));
+  while (text.starts_with(kAway)) text.remove_prefix(kAway.size());
+  return !text.empty();
+}
+
 bool is_reshape_reason(std::string_view text) {
   const auto rest = after_mark(text);
   return rest && rest->starts_with(kReshaping);

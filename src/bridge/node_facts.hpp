@@ -73,6 +73,8 @@ bool is_our_reason(std::string_view text, std::string_view cluster);
 bool is_reason_of_cluster(std::string_view text, std::string_view cluster);
 // True for what is left of an undrain of ours: a drain with that text is somebody else's.
 bool is_schedulable_reason(std::string_view text);
+// Slurm has said more behind that than that slurmd did not answer.
+bool is_behind_schedulable(std::string_view text);
 // True when the node drains to be registered anew.
 bool is_reshape_reason(std::string_view text);
 bool is_removal_reason(std::string_view text);

@@ -408,8 +408,10 @@ class Planner final {
 
   // A slurmd that was away for too long while its node was drained by us (a reboot) comes back to a node that is down
   // for our reason: to Slurm a reason of an administrator, who has to resume it, and to the operator none of its own.
+  // The text of our undrain, which Slurm leaves on a busy node, is no reason for what befell the node later.
   bool is_left_down() const {
-    return !is_external() && is_ready() && is_our_reason(slurm_->reason, self_.cluster) && is_down_alive(*slurm_);
+    return !is_external() && is_ready() && is_our_reason(slurm_->reason, self_.cluster) &&
+           !is_behind_schedulable(slurm_->reason) && is_down_alive(*slurm_);
   }
 
   void set_drain(std::optional<std::string> wanted) {

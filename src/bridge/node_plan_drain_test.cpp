@@ -201,6 +201,10 @@ TEST(NodePlan, AHybridNodeThatWentDownWhileWeDrainedItIsResumed) {
     down.reason = theirs;
     EXPECT_TRUE(world.plan({kube}, down).idle()) << theirs;
   }
+  down.reason = *early.state->reason + " : Not responding";
+  EXPECT_EQ(world.plan({kube}, down).state->state, "RESUME");
+  down.reason = *early.state->reason + " : Node unexpectedly rebooted";
+  EXPECT_TRUE(world.plan({kube}, down).idle()) << "Slurm put it down, long after we gave it back";
   slurm::Node external = registered();
   external.states.base = slurm::NodeState::kDown;
   external.reason = schedulable_reason("n1");
