@@ -21,6 +21,10 @@ constexpr std::size_t kMostSearched = 1'000;
 
 using json::text_at;
 
+// Events that are told of nodes in Slurm alone, and of others alone; the rest of either.
+constexpr std::string_view kOfThere[] = {"SlurmRegistering", "SlurmNodeUnmarked", "SlurmTaintWaits"};
+constexpr std::string_view kOfAbsent[] = {"SlurmRegistrationWaits", "SlurmNameInvalid"};
+
 // What is to be done about an event of a node that is not in Slurm, or not as it should be.
 const std::map<std::string_view, std::string_view> kRemedies{
     {"SlurmRegistering", "A matter of seconds."},
@@ -123,6 +127,16 @@ void judge_unshared(const Stand& s, Explanation& out) {
                     : "If this lasts, look at the log of the bridge's controllers.";
 }
 
+// Of a node with the taint but without the condition: one that was never out of service has none, nor has one that
+// Slurm has lost.
+void judge_untold(const Stand& s, Explanation& out) {
+  const bool absent = std::ranges::find(kOfAbsent, s.last->reason) != std::end(kOfAbsent);
+  out.verdict = absent ? "Slurm does not have the node" : "Slurm does not have the node, or not as it is wanted";
+  out.verdict += ", by its last event: " + s.last->note + ".";
+  out.next = kRemedies.at(s.last->reason);
+  if (!absent) out.next += fmt::format(" `scontrol show node {}` tells how it is now.", s.slurm_name);
+}
+
 void judge(const Stand& s, Explanation& out) {
   if (s.status == "False") {
     out.verdict = fmt::format("Slurm starts nothing on the node: {} ({}).", s.message, s.reason);
@@ -134,10 +148,8 @@ void judge(const Stand& s, Explanation& out) {
     out.verdict += ": no pod is bound to it, and the bridge drains it in Slurm.";
     out.next = s.cordoned ? fmt::format("`kubectl uncordon {}` gives it back to Slurm.", s.name)
                           : "It comes back when it is ready again: see to its kubelet.";
-  } else if (s.status.empty() && s.last && s.last->reason != "SlurmRegistering") {
-    // One in service that was never out of it has no condition either, but the word of its registration.
-    out.verdict = "Slurm does not have the node: " + s.last->note + ".";
-    out.next = kRemedies.at(s.last->reason);
+  } else if (s.status.empty() && s.last && std::ranges::find(kOfThere, s.last->reason) == std::end(kOfThere)) {
+    judge_untold(s, out);
   } else {
     out.verdict = "Slurm may start jobs on the node.";
     out.next = "Nothing to do.";

@@ -76,7 +76,22 @@ TEST_F(ExplainNode, OneThatSlurmHasLostAndRefuses) {
   node({});
   said("01", "SlurmRegistering", "registering in Slurm as external node n1");
   said("02", "SlurmRefused", "Slurm says: no partition p");
-  EXPECT_EQ(verdict(), "Slurm does not have the node: Slurm says: no partition p.");
+  EXPECT_EQ(verdict(),
+            "Slurm does not have the node, or not as it is wanted, by its last event: Slurm says: no "
+            "partition p.");
+  EXPECT_THAT(next(), HasSubstr("`scontrol show node n1`"));
+  said("03", "SlurmRegistrationWaits", "the node will be registered in Slurm as soon as it is ready");
+  EXPECT_THAT(verdict(), HasSubstr("Slurm does not have the node, by its last event: the node will be registered"));
+}
+
+// What is refused of a node in service, as a topology that Slurm does not know, takes it from nobody.
+TEST_F(ExplainNode, OneInServiceIsNotDenied) {
+  node({});
+  said("01", "SlurmRegistering", "registering in Slurm as external node n1");
+  said("02", "SlurmTopologyInvalid", "annotation topology.slinky.slurm.net/spec: \"x\" is not a topology");
+  EXPECT_THAT(verdict(), HasSubstr("or not as it is wanted"));
+  said("03", "SlurmNodeUnmarked", "the field extra of Slurm node n1 is in use");
+  EXPECT_EQ(verdict(), "Slurm may start jobs on the node.");
 }
 
 // A failed epilog behind the text of our undrain.
