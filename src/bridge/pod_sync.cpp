@@ -54,8 +54,9 @@ json::Object disruption_patch(const PodSyncPlan::Delete& one, WallTime now) {
 // of pods that are over.
 constexpr Duration kFailureWaits = 30s;
 
-// When what was not written is tried again, if nothing else wakes the unit.
+// When what was not written, or refused, is tried again, if nothing else wakes the unit; and what is not over yet.
 constexpr Duration kWriteAgain = 30s;
+constexpr Duration kCancelAgain = 2s;
 
 // For the first time: one that was requeued has its restarts to tell.
 bool starts(const slurm::Job* known, const slurm::JobStates& now) {
@@ -157,33 +158,35 @@ struct PodSync::Impl {
     for (const PodSyncPlan::Tell& one : plan.conditions) {
       if (telling.insert(one.pod->meta.uid).second) spawn(gate, tell_known(one, unit));
     }
-    bool unwritten = false;
-    const bool done = co_await act(plan, unit, unwritten, stop);
-    if (unwritten) result.requeue_after = std::min(result.requeue_after.value_or(kWriteAgain), kWriteAgain);
-    if (!done) result.requeue_after = 2s;
+    const std::optional<Duration> again = co_await act(plan, unit, stop);
+    if (again) result.requeue_after = std::min(result.requeue_after.value_or(*again), *again);
     co_return result;
   }
 
-  // False: a job could not be given back yet, so its pods were not released.
-  Task<bool> act(const PodSyncPlan& plan, Uid unit, bool& unwritten, std::stop_token stop) {
+  // When what could not be done is to be tried again. A job that is not given back keeps its own pods, and no others.
+  Task<std::optional<Duration>> act(const PodSyncPlan& plan, Uid unit, std::stop_token stop) {
+    std::optional<Duration> again;
+    const auto later = [&again](Duration wait) { again = std::min(again.value_or(wait), wait); };
     co_await remove_pods(plan.deletes, unit, stop);
     for (const PodSyncPlan::Adopt& one : plan.adopts) co_await adopt_job(one, stop);
     for (const auto& [job, pods] : plan.pins) co_await pin_job(job, pods, unit, stop);
     for (const ClaimPtr& claim : plan.device_drops) {
       const bool dropped = co_await drop_claim(claim, unit, stop);
-      unwritten = unwritten || !dropped;
+      if (!dropped) later(kWriteAgain);
     }
     // A member that was made and bound since would lose its node.
-    if (!plan.cancels.empty() && !parts.pods.following()) co_return false;
-    bool all = true;
+    if (!plan.cancels.empty() && !parts.pods.following()) co_return kCancelAgain;
+    std::vector<PodPtr> releases = plan.releases;
     for (const PodSyncPlan::Cancel& one : plan.cancels) {
-      const bool cancelled = co_await cancel_job(one, unit, stop);
-      all = all && cancelled;
+      const std::optional<Duration> wait = co_await cancel_job(one, unit, stop);
+      if (!wait) continue;
+      later(*wait);
+      std::erase_if(releases, [&one](const PodPtr& pod) {
+        return label_of(*pod) == one.job || std::ranges::find(one.uids, pod->meta.uid) != one.uids.end();
+      });
     }
-    if (!all) co_return false;
-    co_await each_at_once(loop, plan.releases,
-                          [this, &unit, &stop](const PodPtr& pod) { return release(pod, unit, stop); });
-    co_return true;
+    co_await each_at_once(loop, releases, [this, &unit, &stop](const PodPtr& pod) { return release(pod, unit, stop); });
+    co_return again;
   }
 
   // Of what fails and is not refused. Those of a unit wait together.
@@ -270,12 +273,18 @@ struct PodSync::Impl {
     if (held && *held == hosts) co_return;
     slurm::JobDescription change;
     change.required_nodes = std::move(hosts);
+    std::string refused;
     parts.must_lead();
     try {
       co_await parts.slurm.update_job(id, std::move(change), stop);
     } catch (const slurm::Refused& error) {
-      log::warning("job not held to its pods' nodes", {{"job", id}, {"why", error}});
-      co_return;
+      refused = error.what();
+    } catch (const slurm::NotFound& error) {  // the job, or one of the nodes
+      refused = error.what();
+    }
+    if (!refused.empty()) {
+      co_return log::limited(log::Level::kWarning, 10s, "job not held to its pods' nodes",
+                             {{"job", id}, {"why", refused}});
     }
     log::info("job held to its pods' nodes", {{"job", id}, {"pods", pods.size()}});
   }
@@ -356,34 +365,52 @@ struct PodSync::Impl {
     return needed_meanwhile(job, index.pods(unit), known == memory.end() ? PodSyncMemory() : known->second);
   }
 
-  // False: a pod of the job is still there after all, or that could not be seen; later.
-  Task<bool> cancel_job(PodSyncPlan::Cancel one, Uid unit, std::stop_token stop) {
+  // When to try again: a pod of the job is still there after all, or that could not be seen; or Slurm refuses.
+  Task<std::optional<Duration>> cancel_job(PodSyncPlan::Cancel one, Uid unit, std::stop_token stop) {
     std::vector<std::size_t> numbers(std::min(one.pods.size(), one.uids.size()));
     std::iota(numbers.begin(), numbers.end(), std::size_t{0});
     bool all_over = true;
     co_await each_at_once(loop, numbers, [this, &one, &unit, &all_over, &stop](std::size_t i) {
       return check_over(one.pods[i], one.uids[i], unit, all_over, stop);
     });
-    if (!all_over) co_return false;
+    if (!all_over) co_return kCancelAgain;
     const auto seen = parts.mirror.job(one.job);
-    if (!seen) co_return true;
+    if (!seen) co_return std::nullopt;
     // The scheduler may have handed it on meanwhile; or slurmctld has lost it, and given its id to another.
     if (requeued(*seen) || may_be_lost(*seen)) {
       const std::optional<slurm::Job> asked = co_await parts.mirror.ask(one.job, stop);
-      if (!asked || !index.has_job(unit, *asked)) co_return true;
+      if (!asked || !index.has_job(unit, *asked)) co_return std::nullopt;
     }
-    if (!parts.pods.following() || is_needed(*seen, unit)) co_return false;
+    if (!parts.pods.following() || is_needed(*seen, unit)) co_return kCancelAgain;
     parts.must_lead();
+    std::string refused;
     try {
       co_await parts.slurm.cancel_job(one.job, stop);
     } catch (const slurm::NotFound&) {
+    } catch (const slurm::Refused& error) {
+      refused = error.what();
+    }
+    if (!refused.empty()) {
+      tell_not_cancelled(one, unit, refused);
+      co_return kWriteAgain;
     }
     log::info("job cancelled", {{"job", one.job}, {"why", one.why}});
     counters.cancelled.add();
     const std::optional<slurm::Job> job = co_await parts.mirror.ask(one.job, stop);
     const bool ended = !job || job->states.ended();
-    if (!ended) parts.mirror.poke();
-    co_return ended;
+    if (ended) co_return std::nullopt;
+    parts.mirror.poke();
+    co_return kCancelAgain;
+  }
+
+  // Its pods stay Terminating as long as Slurm does not take it back.
+  void tell_not_cancelled(const PodSyncPlan::Cancel& one, const Uid& unit, const std::string& why) {
+    log::limited(log::Level::kWarning, 10s, "job not cancelled", {{"job", one.job}, {"why", why}});
+    for (const PodPtr& pod : index.pods(unit)) {
+      if (std::ranges::find(one.uids, pod->meta.uid) == one.uids.end()) continue;
+      parts.events.record(reference_to(*pod), kube::EventType::kWarning, "SlurmJobNotCancelled", "Cancelling",
+                          "Slurm does not end job " + one.job.str() + ", which is tried again: " + why);
+    }
   }
 
   Task<> check_over(NamespacedName key, Uid uid, Uid unit, bool& all_over, std::stop_token stop) {

@@ -397,5 +397,68 @@ TEST(Stall, ALabelThatIsRefusedIsToldWhileTheJobWaits) {
   EXPECT_THAT(reason_of(w, "second"), ::testing::HasSubstr("Kubernetes does not let pod second be changed"));
 }
 
+// Two members of one group, each by its own job.
+void add_pair(World& w) {
+  w.add_group("g", 1);
+  for (const char* name : {"g-0", "g-1"}) {
+    add_pod(w, name, {{std::string(names::kPodGroup), "g"}});
+    w.loop.advance(5s);
+  }
+}
+
+// One job that Slurm refuses to end keeps its own pod's object, which says why, and nothing else of the unit.
+TEST(Stall, AJobThatSlurmDoesNotEndHoldsUpNoOther) {
+  World w(41, 2, 1h);
+  w.scheduler.start();
+  w.loop.advance(1ms);
+  w.pod_sync.start();
+  add_pair(w);
+  ASSERT_EQ(w.pods_on_nodes().size(), 2u);
+  ASSERT_EQ(w.live_jobs(), 2u);
+  bool refuses = true;
+  w.slurm.set_faults([&refuses](const net::ServerRequest& request) -> testing::FakeSlurmFault {
+    if (!refuses || request.method != "DELETE" || !request.target.contains("/job/1")) return {};
+    return {.kind = testing::FakeSlurmFault::Kind::kRefused};
+  });
+  for (const char* name : {"g-0", "g-1"}) w.api.remove(r::kPods, {"slurm-bridge", name});
+  w.loop.advance(10s);
+  EXPECT_NE(reason_of(w, "g-0"), "it is gone");
+  EXPECT_EQ(reason_of(w, "g-1"), "it is gone");
+  EXPECT_EQ(w.live_jobs(), 1u);
+  EXPECT_TRUE(std::ranges::any_of(w.api.list(r::kEvents), [](const json::Value& event) {
+    return json::string_at(event, {"reason"}) == "SlurmJobNotCancelled" &&
+           json::string_at(event, {"regarding", "name"}) == "g-0";
+  }));
+  refuses = false;
+  w.loop.advance(40s);
+  EXPECT_EQ(reason_of(w, "g-0"), "it is gone");
+  EXPECT_EQ(w.live_jobs(), 0u);
+}
+
+// slurmctld lost a start, and the pod's node has been taken out of Slurm since.
+TEST(Stall, AJobThatCannotBeHeldToItsNodeHoldsUpNoOther) {
+  World w(42, 1, 1h);
+  w.api.create(r::kNodes, testing::make_node({.name = "n2"}));
+  ASSERT_TRUE(w.slurm.model().add_node(w.slurm.now(),
+                                       "NodeName=n2 NodeAddr=127.0.0.1 State=External CPUs=8 RealMemory=32000", true));
+  w.scheduler.start();
+  w.pod_sync.start();
+  add_pair(w);
+  ASSERT_EQ(w.pods_on_nodes().size(), 2u);
+  const std::string node = w.slurm.model().job(JobId{2})->view.nodes;
+  ASSERT_EQ(node, "n2");
+  slurm::NodeUpdate drain;
+  drain.state = "DRAIN";
+  drain.reason = "it goes";
+  ASSERT_TRUE(w.slurm.model().update_node(w.slurm.now(), node, drain));
+  w.slurm.model().forget_start(w.slurm.now(), JobId{2});
+  ASSERT_TRUE(w.slurm.model().delete_node(w.slurm.now(), node));
+  w.api.remove(r::kPods, {"slurm-bridge", "g-0"});
+  w.loop.advance(15s);
+  EXPECT_EQ(reason_of(w, "g-0"), "it is gone");
+  EXPECT_TRUE(w.slurm.model().job(JobId{1})->view.states.ended());
+  EXPECT_NE(reason_of(w, "g-1"), "it is gone");
+}
+
 }  // namespace
 }  // namespace bascule::bridge
