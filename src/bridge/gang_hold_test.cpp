@@ -151,5 +151,37 @@ TEST_F(GangVolumesTest, NodesWhereVolumesAreNotMadeAreLeftOut) {
   EXPECT_EQ(next.submit->excluded_nodes, std::vector<std::string>{"n1,n2"});
 }
 
+// The host of one that came later is given up alone, and nobody is asked for its volume there any more.
+TEST_F(GangVolumesTest, ANodeWhereALatecomersVolumeIsNotMadeIsGivenUp) {
+  bind(const_cast<kube::Pod&>(*view.pods[0]), 7, "n1");
+  add_job(7, slurm::JobState::kRunning, {"a", "b"}, "n1,n2");
+  EXPECT_EQ(plan().volumes.size(), 1u);
+  now += kVolumePatience;
+  view.jobs[0].confirmed_at = now;
+  EXPECT_TRUE(plan().cancels.empty());
+  EXPECT_TRUE(memory.given_up.contains({JobId{7}, "n2"}));
+  const UnitPlan next = plan();
+  EXPECT_TRUE(next.volumes.empty());
+  ASSERT_TRUE(next.submit);
+  EXPECT_EQ(next.submit->excluded_nodes, std::vector<std::string>{"n2"});
+  EXPECT_GT(next.wake.value(), now);
+}
+
+// Nothing is given back that slurmctld could not take, and nothing is planned in a circle meanwhile.
+TEST_F(GangVolumesTest, VolumesAreWaitedForAtLeisureWhileSlurmIsAway) {
+  add_job(7, slurm::JobState::kRunning, {"a", "b"}, "n1,n2");
+  plan();
+  now += kVolumePatience;
+  view.jobs[0].confirmed_at = now;
+  slurm.reachable = false;
+  for (int i = 0; i < 2; ++i) {
+    const UnitPlan p = plan();
+    EXPECT_TRUE(p.cancels.empty());
+    EXPECT_GE(p.wake.value(), now + 1s);
+  }
+  slurm.reachable = true;
+  EXPECT_EQ(plan().cancels.size(), 1u);
+}
+
 }  // namespace
 }  // namespace bascule::bridge

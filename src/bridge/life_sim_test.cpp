@@ -28,6 +28,26 @@ struct Life : ::testing::Test {
                                               .labels = std::move(labels),
                                               .annotations = {{"fake/run-for", "forever"}}}));
   }
+  // "p", whose volume is made on its node, when somebody does so.
+  void add_class() {
+    w.api.create(classes, json::Object{{"apiVersion", "storage.k8s.io/v1"},
+                                       {"kind", "StorageClass"},
+                                       {"metadata", json::Object{{"name", "fast"}}},
+                                       {"provisioner", "csi.example.com"},
+                                       {"volumeBindingMode", "WaitForFirstConsumer"}});
+  }
+  json::Value pod_with_claim() {
+    json::Value pod = testing::make_pod({.name = "p", .ns = "slurm-bridge", .scheduler = "slurm-bridge-scheduler"});
+    json::at_or_create(pod, {"spec", "volumes"}) =
+        json::Array{json::Object{{"name", "data"}, {"persistentVolumeClaim", json::Object{{"claimName", "c"}}}}};
+    return pod;
+  }
+  void add_claim() {
+    w.api.create(claims, json::Object{{"apiVersion", "v1"},
+                                      {"kind", "PersistentVolumeClaim"},
+                                      {"metadata", json::Object{{"name", "c"}, {"namespace", "slurm-bridge"}}},
+                                      {"spec", json::Object{{"storageClassName", "fast"}}}});
+  }
   const testing::SlurmModel::JobRecord* job(std::uint32_t id) { return w.slurm.model().job(JobId{id}); }
   std::optional<JobRecord> record(std::uint32_t id) { return parse_record(job(id)->view.admin_comment); }
   // Pods that hold a node, by node.
@@ -50,6 +70,8 @@ struct Life : ::testing::Test {
     return all;
   }
 
+  const kube::Resource claims{"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", true};
+  const kube::Resource classes{"storage.k8s.io", "v1", "storageclasses", "StorageClass", false};
   World w{1, 4, 20s};
 };
 
@@ -139,6 +161,23 @@ TEST_F(Life, AJobThatIsHeldSinceItsLaunchFailedIsNotInherited) {
   for (const std::uint32_t id : {1u, 2u}) EXPECT_TRUE(job(id)->view.states.ended()) << id;
   EXPECT_EQ(holders().size(), 3u);
   for (const auto& [node, pod] : holders()) EXPECT_FALSE(stopped.contains(pod)) << node;
+}
+
+// ... nor does one that was about to be bound stay with it.
+TEST_F(Life, APodThatIsNotBoundDoesNotStayWithAJobThatIsHeldSinceItsLaunchFailed) {
+  add_class();
+  add_claim();
+  start();
+  w.api.create(r::kPods, pod_with_claim());
+  w.loop.advance(5s);
+  ASSERT_NE(job(1), nullptr);
+  ASSERT_EQ(job(1)->view.states.base, slurm::JobState::kRunning);
+  ASSERT_TRUE(holders().empty()) << "its volume is not made";
+  w.slurm.model().fail_launch(w.slurm.now(), JobId{1});
+  w.loop.advance(20s);
+  EXPECT_TRUE(job(1)->view.states.ended());
+  ASSERT_NE(job(2), nullptr);
+  EXPECT_EQ(job(2)->view.states.base, slurm::JobState::kRunning);
 }
 
 // A webhook of somebody else's on pods/status that hangs: what Slurm's nodes depend on does not wait for it.
@@ -489,25 +528,13 @@ TEST_F(Life, SinglePodsShareANode) {
 
 // W21: a pod whose volume is made on the node that Slurm chose is bound when the volume is there.
 TEST_F(Life, VolumesAreMadeBeforeTheBinding) {
-  const kube::Resource claims{"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", true};
-  const kube::Resource classes{"storage.k8s.io", "v1", "storageclasses", "StorageClass", false};
-  w.api.create(classes, json::Object{{"apiVersion", "storage.k8s.io/v1"},
-                                     {"kind", "StorageClass"},
-                                     {"metadata", json::Object{{"name", "fast"}}},
-                                     {"provisioner", "csi.example.com"},
-                                     {"volumeBindingMode", "WaitForFirstConsumer"}});
+  add_class();
   start();
-  json::Value pod = testing::make_pod({.name = "p", .ns = "slurm-bridge", .scheduler = "slurm-bridge-scheduler"});
-  json::at_or_create(pod, {"spec", "volumes"}) =
-      json::Array{json::Object{{"name", "data"}, {"persistentVolumeClaim", json::Object{{"claimName", "c"}}}}};
-  w.api.create(r::kPods, pod);
+  w.api.create(r::kPods, pod_with_claim());
   w.loop.advance(5s);
   EXPECT_EQ(w.slurm.model().submitted(), 0u);
   EXPECT_THAT(json::dump(w.api.list(r::kPods).front()), ::testing::HasSubstr("PersistentVolumeClaim c does not exist"));
-  w.api.create(claims, json::Object{{"apiVersion", "v1"},
-                                    {"kind", "PersistentVolumeClaim"},
-                                    {"metadata", json::Object{{"name", "c"}, {"namespace", "slurm-bridge"}}},
-                                    {"spec", json::Object{{"storageClassName", "fast"}}}});
+  add_claim();
   w.loop.advance(5s);
   const NamespacedName key{"slurm-bridge", "c"};
   ASSERT_NE(job(1), nullptr);

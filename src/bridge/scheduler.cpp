@@ -151,6 +151,11 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
   table.volumes().set_known(volumes.synced());
   UnitMemory& mind = memory[unit];
   const UnitPlan plan = plan_unit(options.config, self, view, slurm_view(), table, mind, loop.now(), loop.wall());
+  if (!plan.unseen.empty()) {  // planned without the room that these took
+    for (const Uid& pod : plan.unseen) table.usage().forget(pod);
+    controller->add_first(unit.str());
+    co_return runtime::Result{};
+  }
   if (plan.submit && view.root->gang && owners.forget_older(unit)) {
     controller->add_first(unit.str());
     co_return runtime::Result{};

@@ -384,6 +384,7 @@ Task<> Scheduler::Impl::bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token 
     if (failed) controller->add_after(unit.str(), 1s);
     co_return;
   }
+  controller->add_after(unit.str(), kBindingSeenWithin);  // should nothing be heard of it
   counters.bound.add();
   log::info("pod bound", {{"pod", bind.pod->meta.key}, {"node", node}, {"job", bind.job}});
   events.record(

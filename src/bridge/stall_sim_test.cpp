@@ -218,6 +218,23 @@ TEST(Stall, TheJobOfAPodThatIsBoundUnseenIsNotGivenBack) {
   EXPECT_EQ(w.slurm.model().submitted(), 1u);
 }
 
+// An etcd that was restored from a backup has forgotten it. What it took of the node is free for the next attempt.
+TEST(Stall, ABindingThatIsForgottenIsDoneAnewByTheSameJob) {
+  World w(31, 1, 1h);
+  int bindings = 0;
+  w.api.set_faults([&bindings](const testing::ApiCall& call) -> testing::ApiFault {
+    if (!call.is("create", "pods/binding") || ++bindings > 1) return {};
+    return {.kind = testing::ApiFault::Kind::kStatus, .code = 201};
+  });
+  w.scheduler.start();
+  w.pod_sync.start();
+  add_pod(w, "p", {}, "5");
+  w.loop.advance(10s);
+  ASSERT_EQ(bindings, 1);
+  EXPECT_TRUE(w.loop.run_until([&] { return w.pods_on_nodes().size() == 1; }, 12min)) << reason_of(w, "p");
+  EXPECT_EQ(w.slurm.model().submitted(), 1u);
+}
+
 // What a proxy says, or slurmrestd for want of a good token, is no word about the change.
 TEST(Stall, AnUpdateThatFailedOnceIsSentAgain) {
   World w(33, 2, 1h);

@@ -118,8 +118,8 @@ bool UnitPlanner::wait_for_volumes(const HeldJob& held, const Seats& seats) {
   }
   plan_.waits_for_nodes = true;
   const TimePoint patience = memory_.volumes.try_emplace(job.id, now_).first->second + kVolumePatience;
-  wake_at(std::min(patience, now_ + 30s));
-  if (now_ >= patience && held.bound == 0) {
+  wake_at(now_ < patience ? std::min(patience, now_ + 30s) : now_ + 1s);
+  if (now_ >= patience && slurm_.reachable) {
     memory_.volumes.erase(job.id);
     give_back(held, seats.unmade, "the volumes of its pods were not made on the nodes that Slurm gave");
   }
@@ -141,7 +141,7 @@ bool UnitPlanner::knows_devices(const HeldJob& held, const Seats& seats) {
   if (seats.absent.empty()) return true;
   plan_.waits_for_nodes = true;
   const TimePoint patience = memory_.absent.try_emplace(job.id, now_).first->second + kEndPatience;
-  wake_at(std::min(patience, now_ + 5s));
+  wake_at(now_ < patience ? std::min(patience, now_ + 5s) : now_ + 1s);
   if (now_ >= patience && slurm_.reachable) {
     memory_.absent.erase(job.id);
     give_back(held, seats.without, seats.absence);

@@ -18,7 +18,10 @@ UnitPlan UnitPlanner::run() {
   std::erase_if(memory_.binding, [this](const auto& one) {
     const TimePoint seen_by = one.second.since + kBindingSeenWithin;
     if (now_ < seen_by) wake_at(seen_by);
-    return now_ >= seen_by && unit_.pods_followed;
+    if (now_ >= seen_by && !unit_.pods_followed) wake_at(now_ + 1s);
+    const bool unseen = now_ >= seen_by && unit_.pods_followed;
+    if (unseen) plan_.unseen.push_back(one.first);
+    return unseen;
   });
   std::erase_if(memory_.denied, [&waiting](const auto& one) {
     return std::ranges::none_of(waiting, [&one](const PodPtr& pod) { return pod->meta.uid == one.first; });
@@ -145,6 +148,11 @@ void UnitPlanner::pending(HeldJob& held) {
     return wait(
         held.pods, "SlurmUnknown",
         "Slurm job " + view.job->id.str() + " is PENDING although pods of it run: slurmctld has lost its start");
+  }
+  if (launch_failed(*view.job)) {
+    const std::string why = "Slurm could not launch it and holds it";
+    plan_.cancels.push_back({view.job->id, why});
+    return wait(held.pods, "SlurmJobEnded", "Slurm job " + view.job->id.str() + " is given back: " + why);
   }
   const std::size_t others = placed(&held);
   if (unit_.root && unit_.root->gang && held.pods.size() + jobs_.uncovered.size() + others < minimum()) {

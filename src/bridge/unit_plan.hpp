@@ -245,6 +245,7 @@ struct UnitPlan {
   std::vector<Cancel> cancels;
   std::vector<Mark> marks;
   std::vector<Bind> binds;
+  std::vector<Uid> unseen;             // pods whose binding counts as none from now on
   std::vector<Volume> volumes;         // have them made before their pods are bound
   std::vector<ClaimPtr> device_drops;  // claims of pods that wait again: their devices are Slurm's to give
   std::vector<JobId> layouts;          // ask slurmctld what these jobs hold, for UnitMemory::layouts

@@ -115,9 +115,14 @@ TEST_F(UnitPlanTest, APodWhoseBindingIsNotSeenGetsNoOtherJobForAWhile) {
   EXPECT_FALSE(plan().submit);
   now += kBindingSeenWithin;
   view.pods_followed = false;
-  EXPECT_FALSE(plan().submit);
+  const UnitPlan unheard = plan();
+  EXPECT_FALSE(unheard.submit);
+  EXPECT_TRUE(unheard.unseen.empty());
+  EXPECT_LE(unheard.wake.value(), now + 1s) << "nothing else may wake it";
   view.pods_followed = true;
-  EXPECT_TRUE(plan().submit);
+  const UnitPlan heard = plan();
+  EXPECT_TRUE(heard.submit);
+  EXPECT_EQ(heard.unseen, std::vector<Uid>{pod.meta.uid});
 }
 
 // Slurm cannot know that Kubernetes has GPUs where it counts none.
@@ -454,6 +459,11 @@ TEST_F(UnitPlanTest, DevicesThatAreNotKnownCostAJobOnlyWhenThatLasts) {
   ledger.set_unknown("they are read anew");
   plan();
   now = view.jobs[0].confirmed_at = now + kEndPatience;
+  slurm.reachable = false;
+  p = plan();
+  EXPECT_TRUE(p.cancels.empty());
+  EXPECT_GE(p.wake.value(), now + 1s);
+  slurm.reachable = true;
   p = plan();
   EXPECT_EQ(p.cancels.size(), 1u);
   EXPECT_TRUE(memory.refused.contains("n2"));
