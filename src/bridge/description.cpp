@@ -13,6 +13,7 @@
 #include "bridge/identity.hpp"
 #include "bridge/names.hpp"
 #include "bridge/peer_rules.hpp"
+#include "bridge/record.hpp"
 
 namespace bascule::bridge {
 
@@ -287,6 +288,45 @@ bool within(const TaskSize& wanted, const TaskSize& given) {
   });
 }
 
+// In the order of the record: new ones come last.
+template <class Description, class Do>
+void each_asked(Description& job, Do act) {
+  act(job.partition);
+  act(job.name);
+  act(job.account);
+  act(job.qos);
+  act(job.reservation);
+  act(job.constraints);
+  act(job.licenses);
+  act(job.wckey);
+  act(job.mcs_label);
+  act(job.user_id);
+  act(job.group_id);
+  act(job.comment);
+  act(job.time_limit);
+  act(job.priority);
+  act(job.exclusive);
+}
+
+// Short, since every job carries them.
+template <class T>
+std::string mark_of(const std::optional<T>& field) {
+  return field ? fingerprint(fmt::format("{}", *field)).substr(0, 8) : std::string();
+}
+
+// Takes it off.
+std::string_view next_mark(std::string_view& marks) {
+  const std::size_t comma = std::min(marks.find(','), marks.size());
+  const std::string_view mark = marks.substr(0, comma);
+  marks.remove_prefix(std::min(comma + 1, marks.size()));
+  return mark;
+}
+
+template <class T>
+bool same(const std::optional<T>& field, std::string_view mark) {
+  return field && mark_of(field) == mark;
+}
+
 }  // namespace
 
 std::optional<TaskSize> task_size(const slurm::JobDescription& job) {
@@ -339,6 +379,22 @@ std::expected<slurm::JobDescription, DescriptionFaults> describe_job(const Confi
   if (!result.faults.empty()) return std::unexpected(std::move(result));
   pack(wants, root, job);
   return job;
+}
+
+std::string asked_of(const slurm::JobDescription& job) {
+  std::string out;
+  each_asked(job, [&out](const auto& field) { out += (out.empty() ? "" : ",") + mark_of(field); });
+  return out;
+}
+
+void leave_unchanged(slurm::JobDescription& job, std::string_view before) {
+  each_asked(job, [&before](auto& field) {
+    if (same(field, next_mark(before))) field.reset();
+  });
+}
+
+bool keeps_partition(const slurm::JobDescription& job, std::string_view before) {
+  return same(job.partition, next_mark(before));
 }
 
 std::vector<std::string> annotation_faults(const AnnotationViews& annotations) {

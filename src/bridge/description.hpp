@@ -33,6 +33,15 @@ std::optional<TaskSize> task_size(const slurm::JobDescription& job);
 // The pod, by a job of its own, would ask for no more than each pod of a job with this record has. False where that
 // cannot be told.
 bool has_room_for(const JobRecord& record, const Config& config, const Root& root, const PodPtr& pod);
+// What configuration and annotations say and an administrator may change while the job waits, whatever its pods and
+// nodes: partition, QOS, time limit, priority ... One fingerprint a field, for the record, and how long they can be.
+std::string asked_of(const slurm::JobDescription& job);
+inline constexpr std::size_t kLongestAsked = 150;
+// Leaves out of an update the fields that are wanted as they were when `before` was taken: they were sent then, and
+// whoever changed them since knew why.
+void leave_unchanged(slurm::JobDescription& job, std::string_view before);
+// Whether the partition is one of these.
+bool keeps_partition(const slurm::JobDescription& job, std::string_view before);
 
 // The same over annotations alone, for admission. Keys are whole; others than slurmjob.slinky.slurm.net/* are passed
 // over.

@@ -229,6 +229,44 @@ TEST(Describe, AnnotationsOfTheRootAreHeldAgainstThePodsDevices) {
   EXPECT_THAT(faults({{"cpu-per-task", "1"}}, gpu), IsEmpty());
 }
 
+// A field that is wanted as it was sent once is another's to change.
+TEST(Describe, AnUpdateSaysOnlyWhatIsWantedOtherwiseThanBefore) {
+  slurm::JobDescription job;
+  job.partition = "p";
+  job.name = "a,b";
+  job.time_limit = 60;
+  job.exclusive = true;
+  job.nodes = 2;
+  const std::string before = asked_of(job);
+  EXPECT_TRUE(keeps_partition(job, before));
+  slurm::JobDescription same = job;
+  leave_unchanged(same, before);
+  slurm::JobDescription nodes;
+  nodes.nodes = 2;
+  EXPECT_EQ(same, nodes) << "what its pods need is always said";
+  slurm::JobDescription next = job;
+  next.partition = "q";
+  next.time_limit = 61;
+  next.priority = 7;
+  EXPECT_FALSE(keeps_partition(next, before));
+  leave_unchanged(next, before);
+  nodes.partition = "q";
+  nodes.time_limit = 61;
+  nodes.priority = 7;
+  EXPECT_EQ(next, nodes);
+  leave_unchanged(job, {});
+  EXPECT_TRUE(job.partition && job.name && job.time_limit && job.exclusive) << "what was sent is not known";
+}
+
+TEST(Describe, WhatWasAskedIsShort) {
+  slurm::JobDescription job;
+  job.partition = job.name = job.account = job.qos = job.reservation = job.constraints = job.licenses = job.wckey = "x";
+  job.mcs_label = job.user_id = job.group_id = job.comment = "x";
+  job.time_limit = job.priority = 1;
+  job.exclusive = true;
+  EXPECT_LE(asked_of(job).size(), kLongestAsked);
+}
+
 TEST(InQuotes, CutsAtACharacter) {
   EXPECT_EQ(in_quotes("a"), "\"a\"");
   const std::string text = std::string(99, 'a') + "\xc3\xa4" + "b";

@@ -76,6 +76,7 @@ std::string print_record(const JobRecord& record) {
   if (record.cpus > 0) own["cpus"] = record.cpus;
   if (record.task) own["task"] = print_task(*record.task);
   own["spec"] = record.spec;
+  if (!record.asked.empty()) own["asked"] = record.asked;
   own["uids"] = std::move(uids);
   if (!record.note.empty() && record.note.size() <= kMaxNote) own["note"] = record.note;
   json::Object whole{{"pods", std::move(pods)}, {"bascule", std::move(own)}};
@@ -135,6 +136,7 @@ std::optional<JobRecord> parse_record(std::string_view admin_comment) {
   record.task = parse_task(value);
   record.note = json::string_at(value, {"bascule", "note"});
   record.spec = json::string_at(value, {"bascule", "spec"});
+  record.asked = json::string_at(value, {"bascule", "asked"});
   auto uids = parse_uids(json::array_at(value, {"bascule", "uids"}));
   if (record.bridge.empty() || record.cluster.empty() || record.unit.empty() || !uids ||
       uids->size() != record.pods.size()) {

@@ -2,8 +2,8 @@
 // Kubernetes, so a lost answer or a crash after submit heals by finding the job again, and nobody else's job is ever
 // touched.
 //
-// {"pods":["ns/name",...],"bascule":{"v":1,"bridge":B,"cluster":C,"unit":U,"owner":O,"cpus":N,"task":T,"spec":S,"uids":["...",...],
-//  "note":N}}
+// {"pods":["ns/name",...],"bascule":{"v":1,"bridge":B,"cluster":C,"unit":U,"owner":O,"cpus":N,"task":T,"spec":S,"asked":A,
+//  "uids":["...",...],"note":N}}
 // `pods` is what slurm-bridge writes and reads; `uids` are the pods' UIDs in the same order.
 #pragma once
 
@@ -37,6 +37,7 @@ struct JobRecord {
   Uid owner = {};                     // controller of a single pod, which makes its successor; empty: none, or a gang
   std::optional<TaskSize> task = {};  // nullopt: its nodes are its own
   std::string note = {};              // what somebody had written over the record, kept where there is room
+  std::string asked = {};  // fingerprints of what people may change for the job (see asked_of()); empty: not known
   friend bool operator==(const JobRecord&, const JobRecord&) = default;
 };
 

@@ -14,7 +14,8 @@ JobRecord sample() {
           .spec = "0123456789abcdef",
           .pods = {{"a", "x"}, {"a", "y"}},
           .uids = {Uid("u-1"), Uid("u-2")},
-          .legacy = false};
+          .legacy = false,
+          .asked = "01234567,,89abcdef"};
 }
 
 TEST(Record, KeepsEverythingAcrossPrintAndParse) {

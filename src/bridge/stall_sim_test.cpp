@@ -414,6 +414,31 @@ TEST(Stall, ALabelThatIsRefusedIsToldWhileTheJobWaits) {
   EXPECT_THAT(reason_of(w, "second"), ::testing::HasSubstr("Kubernetes does not let pod second be changed"));
 }
 
+// A priority releases a job in Slurm. Whoever holds one is not undone by the pod's own wish, nor where both come at
+// once.
+TEST(Stall, AJobThatIsHeldMeanwhileIsNotReleasedByItsPriority) {
+  World w(43, 1, 1h);
+  w.scheduler.start();
+  w.pod_sync.start();
+  w.hold_nodes(1);
+  const std::string priority = "slurmjob.slinky.slurm.net/priority", limit = "slurmjob.slinky.slurm.net/timelimit";
+  w.api.create(r::kPods, testing::make_pod({.name = "p",
+                                            .ns = "slurm-bridge",
+                                            .scheduler = "slurm-bridge-scheduler",
+                                            .annotations = {{priority, "100"}}}));
+  w.loop.advance(20s);
+  const auto job = [&w] { return w.slurm.model().job(JobId{2})->view; };
+  ASSERT_EQ(job().priority, 100u);
+  slurm::JobDescription hold;
+  hold.hold = true;
+  ASSERT_TRUE(w.slurm.model().update_job(w.slurm.now(), JobId{2}, hold));
+  w.api.patch(r::kPods, {"slurm-bridge", "p"},
+              json::Object{{"metadata", json::Object{{"annotations", json::Object{{priority, "200"}, {limit, "9"}}}}}});
+  w.loop.advance(20s);
+  EXPECT_EQ(job().time_limit, 9u);
+  EXPECT_TRUE(job().hold);
+}
+
 // Two members of one group, each by its own job.
 void add_pair(World& w) {
   w.add_group("g", 1);

@@ -191,10 +191,10 @@ void UnitPlanner::follow(const HeldJob& held, Waiting& waiting, std::size_t othe
     sort_by_rank(pods);
     return pods;
   };
-  auto wanted = describe(with(joining), others);
+  auto wanted = describe(with(joining), others, &view);
   while (!wanted && !joining.empty()) {
     const auto unfit = std::erase_if(joining, [&](const PodPtr& pod) {
-      auto alone = describe({pod}, others);
+      auto alone = describe({pod}, others, &view);
       if (!alone) plan_.waiting.push_back(std::move(alone.error()));
       return !alone;
     });
@@ -203,7 +203,7 @@ void UnitPlanner::follow(const HeldJob& held, Waiting& waiting, std::size_t othe
       plan_.waiting.push_back(std::move(wanted.error()));
     }
     std::ranges::copy(take_joining(view, with(joining), others), std::back_inserter(joining));
-    wanted = describe(with(joining), others);
+    wanted = describe(with(joining), others, &view);
   }
   waiting.pods = with(joining);
   if (!wanted) {
@@ -224,6 +224,8 @@ void UnitPlanner::follow(const HeldJob& held, Waiting& waiting, std::size_t othe
     } else {
       // slurm-bridge requires the nodes of the moment of its submit: none that joins or gets well later would do.
       if (view.record.spec.empty()) wanted->description.required_nodes.emplace();
+      leave_unchanged(wanted->description, view.record.asked);
+      if (view.job->hold) wanted->description.priority.reset();  // it would release the job
       plan_.update = UnitPlan::Update{view.job->id, std::move(wanted->description), std::move(mark)};
     }
   }

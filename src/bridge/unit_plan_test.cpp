@@ -263,6 +263,69 @@ TEST_F(UnitPlanTest, PendingJobFollowsTheNodes) {
   EXPECT_EQ(back.update->description.excluded_nodes, std::vector<std::string>{});
 }
 
+// An administrator's word about a job that waits counts until annotations or configuration say something new.
+TEST_F(UnitPlanTest, AnUpdateLeavesAloneWhatAnAdministratorMayHaveChanged) {
+  const auto annotate = [this](const char* key, const char* value) {
+    kube::StringMap& all = view.root->annotations;
+    std::erase_if(all, [&](const auto& one) { return one.first.view() == key; });
+    all.emplace_back(interner(key), interner(value));
+    std::ranges::sort(all, {}, [](const auto& one) { return one.first.view(); });
+  };
+  annotate("slurmjob.slinky.slurm.net/timelimit", "60");
+  annotate("slurmjob.slinky.slurm.net/priority", "100");
+  const UnitPlan first = plan();
+  ASSERT_TRUE(first.submit && first.submit->time_limit && first.submit->priority);
+  add_job(7, slurm::JobState::kPending);
+  view.jobs[0].record = *parse_record(*first.submit->admin_comment);
+  mark(7);
+  add_node("n3", {{interner("team"), interner("a"), interner("NoSchedule")}});
+  UnitPlan p = plan();
+  ASSERT_TRUE(p.update);
+  EXPECT_EQ(p.update->description.excluded_nodes, std::vector<std::string>{"n3"});
+  EXPECT_FALSE(p.update->description.partition || p.update->description.name || p.update->description.exclusive);
+  EXPECT_FALSE(p.update->description.time_limit || p.update->description.priority);
+  annotate("slurmjob.slinky.slurm.net/timelimit", "120");
+  annotate("slurmjob.slinky.slurm.net/priority", "200");
+  p = plan();
+  ASSERT_TRUE(p.update);
+  EXPECT_EQ(p.update->description.time_limit, 120u);
+  EXPECT_EQ(p.update->description.priority, 200u);
+  EXPECT_FALSE(p.update->description.partition);
+  auto held = std::make_shared<slurm::Job>(*view.jobs[0].job);
+  held->hold = true;
+  view.jobs[0].job = held;
+  p = plan();
+  ASSERT_TRUE(p.update);
+  EXPECT_EQ(p.update->description.time_limit, 120u);
+  EXPECT_FALSE(p.update->description.priority) << "it would release the job";
+}
+
+// ... and the nodes that it may not use are those of the partition where it waits now.
+TEST_F(UnitPlanTest, AJobThatWasMovedFollowsTheNodesOfItsPartition) {
+  const UnitPlan first = plan();
+  ASSERT_TRUE(first.submit);
+  add_job(7, slurm::JobState::kPending);
+  view.jobs[0].record = *parse_record(*first.submit->admin_comment);
+  mark(7);
+  auto other = std::make_shared<slurm::Node>();
+  other->name = "elsewhere";
+  other->partitions = {"q"};
+  nodes.on_slurm_node(nullptr, other);
+  auto both = std::make_shared<slurm::Node>(*nodes.slurm_node("n2"));
+  both->partitions = {"p", "q"};
+  nodes.on_slurm_node(nullptr, both);
+  EXPECT_FALSE(plan().update);
+  auto moved = std::make_shared<slurm::Job>(*view.jobs[0].job);
+  moved->partition = "q";
+  view.jobs[0].job = moved;
+  const UnitPlan p = plan();
+  ASSERT_TRUE(p.update);
+  EXPECT_EQ(p.update->description.excluded_nodes, std::vector<std::string>{"elsewhere"});
+  EXPECT_FALSE(p.update->description.partition);
+  view.jobs[0].record = *parse_record(*p.update->description.admin_comment);
+  EXPECT_FALSE(plan().update);
+}
+
 TEST_F(UnitPlanTest, BindsToTheNodeOfARunningJob) {
   add_job(7, slurm::JobState::kRunning, "n2");
   UnitPlan p = plan();

@@ -69,7 +69,8 @@ class UnitPlanner final {
   bool ended_lately(const std::vector<PodPtr>& pods);
   std::vector<std::string> shunned(const Candidates& candidates, std::size_t least) const;
   JobRecord record_of(const std::vector<PodPtr>& pods, std::uint32_t cpus, std::optional<TaskSize> task) const;
-  std::expected<Wanted, Waiting> describe(std::vector<PodPtr> pods, std::size_t elsewhere);
+  std::expected<Wanted, Waiting> describe(std::vector<PodPtr> pods, std::size_t elsewhere,
+                                          const JobView* job = nullptr);
 
   // unit_bind.cpp
   struct Seats {

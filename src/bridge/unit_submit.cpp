@@ -171,11 +171,12 @@ std::vector<std::string> UnitPlanner::shunned(const Candidates& candidates, std:
   return excluded.empty() ? std::vector<std::string>{} : std::vector{std::move(excluded)};
 }
 
-// Without the description's fingerprint, but as long as with one.
+// Without the description's fingerprints, but at least as long as with them.
 JobRecord UnitPlanner::record_of(const std::vector<PodPtr>& pods, std::uint32_t cpus,
                                  std::optional<TaskSize> task) const {
   JobRecord record{self_.bridge, self_.cluster, unit_.uid, fingerprint({}), {}, {}, false, cpus};
   record.task = std::move(task);
+  record.asked = std::string(kLongestAsked, '0');
   for (const PodPtr& pod : pods) {
     record.pods.push_back(pod->meta.key);
     record.uids.push_back(pod->meta.uid);
@@ -186,8 +187,9 @@ JobRecord UnitPlanner::record_of(const std::vector<PodPtr>& pods, std::uint32_t 
 }
 
 // One job for `pods`, with node lists and record, or why there is none. `elsewhere`: members of the gang that have
-// their nodes already.
-std::expected<UnitPlanner::Wanted, Waiting> UnitPlanner::describe(std::vector<PodPtr> pods, std::size_t elsewhere) {
+// their nodes already. `job`: the one that has been submitted for them, and which somebody may have moved since.
+std::expected<UnitPlanner::Wanted, Waiting> UnitPlanner::describe(std::vector<PodPtr> pods, std::size_t elsewhere,
+                                                                  const JobView* job) {
   auto description = describe_job(config_, *unit_.root, pods);
   if (!description) {
     std::string all;
@@ -221,7 +223,9 @@ std::expected<UnitPlanner::Wanted, Waiting> UnitPlanner::describe(std::vector<Po
     if (packed) description->tasks = kept;
   }
   const std::size_t least = packed ? 1 : needed;
-  const Candidates& candidates = nodes_.candidates(pods, description->partition.value_or(""));
+  const bool stays = job != nullptr && !job->job->partition.empty() && keeps_partition(*description, job->record.asked);
+  const Candidates& candidates =
+      nodes_.candidates(pods, stays ? job->job->partition : description->partition.value_or(""));
   if (candidates.usable < least) {
     return std::unexpected(
         Waiting{"Unschedulable", "no node that Slurm may use fits the pod: " + candidates.why_none, {}, pods});
@@ -233,6 +237,7 @@ std::expected<UnitPlanner::Wanted, Waiting> UnitPlanner::describe(std::vector<Po
   description->excluded_nodes = shunned(candidates, least);
   JobRecord record = record_of(pods, cpus, task);
   record.spec = fingerprint(slurm::encode_update(*description));
+  record.asked = asked_of(*description);
   description->admin_comment = print_record(record);
   return Wanted{std::move(*description), std::move(record)};
 }
