@@ -102,7 +102,7 @@ Call write_of(std::string_view verb, std::string_view method, const Resource& re
     case net::Error::Kind::kMalformed:
       throw Malformed(0, "", text);
     default:
-      throw Unreachable(text, !error.surely_not_sent());
+      throw Unreachable(text, !error.surely_not_sent(), error.kind() == net::Error::Kind::kDeadline);
   }
 }
 

@@ -76,10 +76,13 @@ struct ServerError final : NotDone {
 struct VersionTooLarge final : Error {
   using Error::Error;
 };
-// No answer. `may_have_happened` is false only when the request surely never reached the server.
+// No answer. `may_have_happened` is false only when the request surely never reached the server; `late`: it was there,
+// and took longer than we wait.
 struct Unreachable final : Error {
-  Unreachable(const std::string& message, bool may_have) : Error(0, "", message), may_have_happened(may_have) {}
+  Unreachable(const std::string& message, bool may_have, bool too_late = false)
+      : Error(0, "", message), may_have_happened(may_have), late(may_have && too_late) {}
   bool may_have_happened;
+  bool late;
 };
 // An answer that is not what the API promises.
 struct Malformed final : Error {

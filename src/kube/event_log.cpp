@@ -69,24 +69,40 @@ void EventLog::record(const ObjectReference& about, EventType type, std::string_
     // What is left of the old series stays as it is written; this is a new event.
     forget(known->second);
   }
-  if (queue_.size() >= limits_.queue || !allowed(about, now)) {
+  // Events of cluster-scoped objects live in "default".
+  const std::string ns = about.key.ns.empty() ? "default" : about.key.ns;
+  const bool full = queued_ >= limits_.queue;
+  const bool most = full && longest_queue()->second.size() <= (queues_.contains(ns) ? queues_.at(ns).size() : 0) + 1;
+  if (most || !allowed(about, now)) {
     ++dropped_;
     return;
   }
+  if (full) forget(by_id_.at(longest_queue()->second.back()));
   while (series_.size() >= limits_.series) forget(std::prev(series_.end()));
   Series series;
   series.id = ++next_id_;
   series.text = std::move(text);
-  // Events of cluster-scoped objects live in "default".
-  series.key = {about.key.ns.empty() ? "default" : about.key.ns,
-                fmt::format("{}.{:016x}", cut_utf8(about.key.name, kMaxName), series.id)};
+  series.key = {ns, fmt::format("{}.{:016x}", cut_utf8(about.key.name, kMaxName), series.id)};
   series.body = body_of(about, type, reason, action, note, series.key, wall);
   series.last = now;
   series.last_wall = wall;
   series_.push_front(std::move(series));
   by_text_[series_.front().text] = series_.begin();
   by_id_[series_.front().id] = series_.begin();
-  queue_.push_back(series_.front().id);
+  queues_[ns].push_back(series_.front().id);
+  ++queued_;
+}
+
+EventLog::Queues::iterator EventLog::longest_queue() {
+  return std::ranges::max_element(queues_, {}, [](const auto& queue) { return queue.second.size(); });
+}
+
+bool EventLog::unqueue(const Series& series) {
+  const auto queue = queues_.find(series.key.ns);
+  if (queue == queues_.end() || std::erase(queue->second, series.id) == 0) return false;
+  if (queue->second.empty()) queues_.erase(queue);
+  --queued_;
+  return true;
 }
 
 void EventLog::repeat(SeriesList::iterator series, TimePoint now, WallTime wall) {
@@ -102,29 +118,46 @@ void EventLog::repeat(SeriesList::iterator series, TimePoint now, WallTime wall)
 
 void EventLog::forget(SeriesList::iterator series) {
   const std::uint64_t id = series->id;
-  if (!series->created && (std::erase(queue_, id) > 0 || series->delayed)) ++dropped_;
+  if (!series->created && (unqueue(*series) || series->delayed)) ++dropped_;
   if (series->waiting) std::erase_if(patches_, [id](const auto& entry) { return entry.second == id; });
   by_text_.erase(series->text);
   by_id_.erase(id);
   series_.erase(series);
 }
 
-std::optional<EventLog::Write> EventLog::next(TimePoint now) {
-  if (!queue_.empty()) {
-    const Series& series = *by_id_.at(queue_.front());
-    return Write{series.id, series.key, true, series.body};
-  }
-  if (patches_.empty() || (!flushing_ && patches_.begin()->first > now)) return std::nullopt;
-  const Series& series = *by_id_.at(patches_.begin()->second);
-  if (!series.created) return Write{series.id, series.key, true, series.body};
+EventLog::Write EventLog::write_of(const Series& series) {
+  if (!series.created) return {series.id, series.key, true, series.body};
   json::Object last{{"count", series.count}, {"lastObservedTime", print_rfc3339(series.last_wall, kMicro)}};
-  return Write{series.id, series.key, false, json::Object{{"series", std::move(last)}}};
+  return {series.id, series.key, false, json::Object{{"series", std::move(last)}}};
 }
 
-std::optional<TimePoint> EventLog::due() const {
-  if (!queue_.empty()) return TimePoint::min();
-  if (patches_.empty()) return std::nullopt;
-  return flushing_ ? TimePoint::min() : patches_.begin()->first;
+std::optional<EventLog::Write> EventLog::next(TimePoint now, const Namespaces& busy) const {
+  std::optional<std::uint64_t> oldest;
+  for (const auto& [ns, queue] : queues_) {
+    if (!busy.contains(ns)) oldest = std::min(oldest.value_or(queue.front()), queue.front());
+  }
+  if (oldest) return again(*oldest);
+  const auto patch = next_patch(busy);
+  if (patch == patches_.end() || (!flushing_ && patch->first > now)) return std::nullopt;
+  return again(patch->second);
+}
+
+std::multimap<TimePoint, std::uint64_t>::const_iterator EventLog::next_patch(const Namespaces& busy) const {
+  return std::ranges::find_if(patches_, [&](const auto& one) { return !busy.contains(by_id_.at(one.second)->key.ns); });
+}
+
+std::optional<EventLog::Write> EventLog::again(std::uint64_t id) const {
+  const auto series = by_id_.find(id);
+  return series == by_id_.end() ? std::nullopt : std::optional(write_of(*series->second));
+}
+
+std::optional<TimePoint> EventLog::due(const Namespaces& busy) const {
+  if (std::ranges::any_of(queues_, [&busy](const auto& queue) { return !busy.contains(queue.first); })) {
+    return TimePoint::min();
+  }
+  const auto patch = next_patch(busy);
+  if (patch == patches_.end()) return std::nullopt;
+  return flushing_ ? TimePoint::min() : patch->first;
 }
 
 void EventLog::done(std::uint64_t id, Outcome outcome, TimePoint later) {
@@ -137,7 +170,7 @@ void EventLog::done(std::uint64_t id, Outcome outcome, TimePoint later) {
     return forget(series);
   }
   // One that is repeated while it is being created is in both.
-  if (!series->created) std::erase(queue_, id);
+  if (!series->created) unqueue(*series);
   const bool still_to_patch = outcome == Outcome::kDone && !series->created && !series->delayed && series->waiting;
   if (!still_to_patch) std::erase_if(patches_, [id](const auto& entry) { return entry.second == id; });
   if (outcome == Outcome::kLater) {

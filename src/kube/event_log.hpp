@@ -3,13 +3,15 @@
 //
 // A record like one of the last six minutes (same object, type, reason, action, note) makes that event a series: its
 // count and last time are patched, the first repetition at once, later ones together at most every `patch_every`.
-// New events of one object: 25 at once, then one in five minutes, as client-go does.
+// New events of one object: 25 at once, then one in five minutes, as client-go does. A full queue takes no more of the
+// namespace that has the most in it: one whose events are not taken pushes out no other's.
 #pragma once
 
 #include <cstdint>
 #include <list>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -54,10 +56,13 @@ class EventLog final {
 
   void record(const ObjectReference& about, EventType type, std::string_view reason, std::string_view action,
               std::string note, TimePoint now, WallTime wall);
-  // The next write that is due; one at a time, then done().
-  std::optional<Write> next(TimePoint now);
-  // When next() may have something; nullopt: not before another record().
-  std::optional<TimePoint> due() const;
+  using Namespaces = std::set<std::string>;
+  // The next write that is due, of none of the namespaces that are `busy`: one at a time of each, then done().
+  std::optional<Write> next(TimePoint now, const Namespaces& busy = {}) const;
+  // When next() may have something; nullopt: not before another record() or done().
+  std::optional<TimePoint> due(const Namespaces& busy = {}) const;
+  // As it is to be written now; nullopt: it was dropped meanwhile.
+  std::optional<Write> again(std::uint64_t id) const;
   enum class Outcome : std::uint8_t {
     kDone,
     kDrop,   // refused for good
@@ -69,7 +74,7 @@ class EventLog final {
   // Makes all that waits due now: before the end.
   void flush() noexcept { flushing_ = true; }
 
-  bool empty() const noexcept { return queue_.empty() && patches_.empty(); }
+  bool empty() const noexcept { return queued_ == 0 && patches_.empty(); }
   std::uint64_t dropped() const noexcept { return dropped_; }
   std::uint64_t folded() const noexcept { return folded_; }
 
@@ -88,6 +93,7 @@ class EventLog final {
     int delays = 0;        // in a row
   };
   using SeriesList = std::list<Series>;  // the most recent first
+  using Queues = std::map<std::string, std::list<std::uint64_t>>;
   struct Object {
     TokenBucket bucket;
     TimePoint last;
@@ -96,6 +102,10 @@ class EventLog final {
   bool allowed(const ObjectReference& about, TimePoint now);
   void repeat(SeriesList::iterator series, TimePoint now, WallTime wall);
   void forget(SeriesList::iterator series);
+  bool unqueue(const Series& series);
+  Queues::iterator longest_queue();
+  std::multimap<TimePoint, std::uint64_t>::const_iterator next_patch(const Namespaces& busy) const;
+  static Write write_of(const Series& series);
   json::Value body_of(const ObjectReference& about, EventType type, std::string_view reason, std::string_view action,
                       std::string_view note, const NamespacedName& key, WallTime wall) const;
 
@@ -108,7 +118,8 @@ class EventLog final {
   std::unordered_map<std::string_view, SeriesList::iterator> by_text_;
   std::map<std::uint64_t, SeriesList::iterator> by_id_;
   std::unordered_map<std::string, Object> objects_;
-  std::list<std::uint64_t> queue_;                   // ids of events to create
+  Queues queues_;                                    // ids of events to create, by namespace; none is empty
+  std::size_t queued_ = 0;                           // in all of them
   std::multimap<TimePoint, std::uint64_t> patches_;  // ids of series to patch, or to create later than others
   std::uint64_t dropped_ = 0;
   std::uint64_t folded_ = 0;

@@ -9,7 +9,8 @@ namespace bascule::kube {
 
 namespace {
 
-constexpr int kTries = 12;  // of one write, before it is dropped
+constexpr int kTries = 12;   // of one write, before it is dropped
+constexpr int kWriters = 4;  // at once, each in a namespace of its own
 constexpr Duration kFirstPause = std::chrono::milliseconds(500);
 constexpr Duration kLongestPause = std::chrono::seconds(10);
 
@@ -32,8 +33,8 @@ struct EventRecorder::Impl {
   Gate gate;
   std::stop_source stop;
   bool ending = false;
-  bool writing = false;  // run() is under way
-  int tries = 0;
+  bool writing = false;       // run() is under way
+  EventLog::Namespaces busy;  // of which an event is being written
 
   Task<EventLog::Outcome> write(EventLog::Write write) {
     const std::stop_token token = stop.get_token();
@@ -61,11 +62,13 @@ struct EventRecorder::Impl {
       // An admission webhook that fails for one namespace must not silence the others.
       outcome = EventLog::Outcome::kLater;
       complain(error);
+    } catch (const Unreachable& error) {  // such a webhook may take longer than we wait, too
+      outcome = error.late ? EventLog::Outcome::kLater : EventLog::Outcome::kAgain;
+      complain(error);
     } catch (const std::exception& error) {
-      outcome = ++tries < kTries ? EventLog::Outcome::kAgain : EventLog::Outcome::kDrop;
+      outcome = EventLog::Outcome::kAgain;
       if (!stop.stop_requested()) complain(error);
     }
-    if (outcome != EventLog::Outcome::kAgain) tries = 0;
     co_return outcome;
   }
 
@@ -73,21 +76,36 @@ struct EventRecorder::Impl {
     log::limited(log::Level::kWarning, std::chrono::minutes(1), "event not written", {{"error", error}});
   }
 
+  // As often as it takes. `id` may be dropped meanwhile.
+  Task<EventLog::Outcome> write_at_last(std::uint64_t id) {
+    for (int tries = 0; tries < kTries; ++tries) {
+      std::optional<EventLog::Write> next = log.again(id);
+      if (!next || stop.stop_requested()) break;
+      const EventLog::Outcome outcome = co_await write(std::move(*next));
+      if (outcome != EventLog::Outcome::kAgain) co_return outcome;
+      const Duration pause = std::min(kFirstPause * (1 << std::min(tries + 1, 6)), kLongestPause);
+      co_await sleep_for(loop, pause, stop.get_token());
+    }
+    co_return EventLog::Outcome::kDrop;
+  }
+
+  // One of kWriters.
   Task<> run() {
     const std::stop_token token = stop.get_token();
     while (!token.stop_requested()) {
-      std::optional<EventLog::Write> next = log.next(loop.now());
+      const std::optional<EventLog::Write> next = log.next(loop.now(), busy);
       if (!next) {
         if (ending) co_return;
-        co_await bell.wait(token, log.due().value_or(TimePoint::max()));
+        co_await bell.wait(token, log.due(busy).value_or(TimePoint::max()));
         continue;
       }
-      const std::uint64_t id = next->id;
-      const EventLog::Outcome outcome = co_await write(std::move(*next));
-      log.done(id, outcome, loop.now() + kLongestPause);
-      const bool pause = outcome == EventLog::Outcome::kAgain || (ending && outcome == EventLog::Outcome::kLater);
-      if (!pause) continue;
-      co_await sleep_for(loop, std::min(kFirstPause * (1 << std::min(tries, 6)), kLongestPause), token);
+      const std::string ns = next->key.ns;
+      busy.insert(ns);
+      const EventLog::Outcome outcome = co_await write_at_last(next->id);
+      if (!token.stop_requested()) log.done(next->id, outcome, loop.now() + kLongestPause);
+      if (ending && outcome == EventLog::Outcome::kLater) co_await sleep_for(loop, kFirstPause, token);
+      busy.erase(ns);
+      bell.notify();
     }
   }
 };
@@ -99,7 +117,8 @@ EventRecorder::~EventRecorder() = default;
 void EventRecorder::record(const ObjectReference& about, EventType type, std::string_view reason,
                            std::string_view action, std::string note) {
   // Not before: a recorder that nobody used may die without stop().
-  if (!std::exchange(impl_->writing, true)) spawn(impl_->gate, impl_->run());
+  for (int i = 0; i < kWriters && !impl_->writing; ++i) spawn(impl_->gate, impl_->run());
+  impl_->writing = true;
   impl_->log.record(about, type, reason, action, std::move(note), impl_->loop.now(), impl_->loop.wall());
   impl_->bell.notify();
 }

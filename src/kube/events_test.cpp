@@ -165,6 +165,85 @@ TEST_F(Events, one_that_fails_holds_up_no_other) {
   EXPECT_EQ(log.dropped(), 1U);
 }
 
+// Whose events are not taken fills the queue: that costs its own.
+TEST_F(Events, a_full_queue_takes_no_more_of_who_has_the_most_in_it) {
+  EventLog small("c", "i", 0, {.queue = 4});
+  const auto note = [&](const std::string& ns, int i) {
+    small.record({"v1", "Pod", {ns, fmt::format("p{}", i)}, Uid()}, EventType::kNormal, "r", "", "n", now, wall);
+  };
+  for (int i = 0; i < 6; ++i) note("loud", i);
+  EXPECT_EQ(small.dropped(), 2U);
+  note("quiet", 0);
+  note("quiet", 1);
+  EXPECT_EQ(small.dropped(), 4U);
+  note("quiet", 2);
+  EXPECT_EQ(small.dropped(), 5U);
+  std::map<std::string, int> written;
+  while (const auto write = small.next(now)) {
+    ++written[write->key.ns];
+    small.done(write->id, EventLog::Outcome::kDone);
+  }
+  EXPECT_EQ(written["loud"], 2);
+  EXPECT_EQ(written["quiet"], 2);
+  EXPECT_TRUE(small.empty());
+}
+
+// A webhook of somebody else's on the events of one namespace: `after` it fails, or never.
+struct HangingNamespace : testing::Test {
+  void hang(std::optional<Duration> after) {
+    const net::Handler handler = [this](const net::ServerRequest& request, std::stop_token) {
+      const bool hangs = request.target.contains("/namespaces/a/");
+      ++(hangs ? tried : written);
+      return hangs ? refuse() : answer(request.body);
+    };
+    transport = net::make_loopback(loop, handler, [after](const net::Request& request) {
+      if (!request.target.contains("/namespaces/a/")) return net::Fault{};
+      return after ? net::Fault{.delay = *after} : net::Fault{.kind = net::Fault::Kind::kStall};
+    });
+    client = std::make_unique<Client>(loop, *transport, ClientOptions{});
+    recorder = std::make_unique<EventRecorder>(*client, "bridge", "host");
+    for (int i = 0; i < 100; ++i) record("a", i);
+    loop.advance(1s);
+    record("b", 0);
+    loop.advance(1s);
+  }
+  ~HangingNamespace() override {
+    Gate gate(loop);
+    spawn(gate, recorder->stop(loop.now() + 5s));
+    loop.advance(1min);
+  }
+  void record(const std::string& ns, int i) {
+    recorder->record({"v1", "Pod", {ns, fmt::format("p{}", i)}, Uid()}, EventType::kNormal, "Waiting", "", "note");
+  }
+  static Task<net::ServerResponse> answer(std::string body) { co_return net::ServerResponse{.body = std::move(body)}; }
+  static Task<net::ServerResponse> refuse() {
+    co_return net::ServerResponse{.status = 500, .body = R"({"kind":"Status","reason":"InternalError","code":500})"};
+  }
+
+  log::Capture quiet;
+  ManualLoop loop;
+  int tried = 0, written = 0;
+  std::unique_ptr<net::Transport> transport;
+  std::unique_ptr<Client> client;
+  std::unique_ptr<EventRecorder> recorder;
+};
+
+TEST_F(HangingNamespace, silences_no_other) {
+  hang(10s);
+  EXPECT_EQ(written, 1);
+  loop.advance(50s);
+  EXPECT_GE(tried, 5);
+  EXPECT_LE(tried, 7) << "one at a time";
+}
+
+TEST_F(HangingNamespace, that_takes_longer_than_we_wait_is_as_any_other) {
+  hang(std::nullopt);
+  EXPECT_EQ(written, 1);
+  const int before = tried;
+  loop.advance(60s);
+  EXPECT_GE(tried, before + 2) << "another of its events each time";
+}
+
 TEST(EventRecorder, writes_in_the_background_and_ends) {
   log::Capture quiet;
   ManualLoop loop;
