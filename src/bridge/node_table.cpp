@@ -12,7 +12,7 @@ namespace bascule::bridge {
 
 namespace {
 
-// Bounds memory when users invent classes; the next pods are looked at anew.
+// Bounds memory when users invent classes.
 constexpr std::size_t kMaxClasses = 2'000;
 // A class that has missed more changes than these judges every node anew.
 constexpr std::size_t kMaxChanges = 1'024;
@@ -139,8 +139,10 @@ const Candidates& NodeTable::candidates(const std::vector<PodPtr>& pods, const s
   bool other = kind.generation == 0;
   kind.verdicts.resize(names_.size(), kOutside);
   if (kind.generation == 0 || missed > changes_.size()) {
+    judged_ += names_.size();
     for (std::uint32_t number = 0; number < names_.size(); ++number) other = judge(kind, number) || other;
   } else {
+    judged_ += missed;
     for (std::size_t i = changes_.size() - missed; i < changes_.size(); ++i) other = judge(kind, changes_[i]) || other;
   }
   kind.generation = generation_;
@@ -170,7 +172,7 @@ NodeTable::Class& NodeTable::class_for(const std::vector<PodPtr>& pods, const st
     key += '\n';
     key += text;
   }
-  if (classes_.size() > kMaxClasses) classes_.clear();
+  if (classes_.size() >= kMaxClasses && !classes_.contains(key)) drop_a_class();
   const auto [it, fresh] = classes_.try_emplace(std::move(key));
   if (fresh) {
     it->second.partition = partition;
@@ -181,6 +183,15 @@ NodeTable::Class& NodeTable::class_for(const std::vector<PodPtr>& pods, const st
     it->second.plugin_gpus = std::ranges::any_of(it->second.constraints, asks_plugin_for_gpus);
   }
   return it->second;
+}
+
+// Any: units that wait are looked at in the same order again and again, so that the class which was asked for longest
+// ago is the very one that is asked for next.
+void NodeTable::drop_a_class() {
+  std::size_t bucket = dice_() % classes_.bucket_count();
+  while (classes_.bucket_size(bucket) == 0) bucket = (bucket + 1) % classes_.bucket_count();
+  const std::string key = classes_.begin(bucket)->first;
+  classes_.erase(key);
 }
 
 bool NodeTable::judge(Class& kind, std::uint32_t number) const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <random>
 #include <string>
 #include <unordered_map>
 
@@ -40,6 +41,8 @@ class NodeTable final : public NodeView {
   std::uint64_t generation() const noexcept { return generation_; }
   // What its memory grows by: the most nodes there have been at a time.
   std::size_t places() const noexcept { return names_.size(); }
+  // How many nodes have been judged, for a class each: what candidates() has cost.
+  std::uint64_t judged() const noexcept { return judged_; }
 
   const Candidates& candidates(const std::vector<PodPtr>& pods, const std::string& partition) override;
   NodePtr by_slurm_name(const std::string& name) const override;
@@ -74,6 +77,7 @@ class NodeTable final : public NodeView {
   std::uint32_t number_of(const std::string& name);
   PodConstraints constraints_for(const kube::Pod& pod) const;
   Class& class_for(const std::vector<PodPtr>& pods, const std::string& partition);
+  void drop_a_class();
   // True when the verdict is another than before.
   bool judge(Class& kind, std::uint32_t number) const;
   void conclude(Class& kind) const;
@@ -92,6 +96,8 @@ class NodeTable final : public NodeView {
   std::function<void(const std::string& node, Neighbour&)> look_;
   const DeviceLedger* devices_ = nullptr;
   std::uint64_t generation_ = 1;
+  std::uint64_t judged_ = 0;
+  std::minstd_rand dice_;
 };
 
 }  // namespace bascule::bridge

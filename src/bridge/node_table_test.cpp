@@ -197,6 +197,22 @@ TEST_F(NodeTableTest, FollowsChangesAsIfLookedAtAnew) {
 }
 
 // W8: by the name in Slurm where it differs.
+// Units that wait are looked at in the same order again and again; with a few more classes of pods than are remembered
+// only a few are judged anew each time.
+TEST_F(NodeTableTest, AClassTooManyCostsAFew) {
+  constexpr int kNodes = 10;
+  for (int i = 0; i < kNodes; ++i) add("n" + std::to_string(i), "0");
+  const auto round = [this] {
+    const std::uint64_t before = table.judged();
+    for (int i = 0; i < 2'002; ++i) table.candidates({pod(std::to_string(i))}, "p");
+    return table.judged() - before;
+  };
+  round();
+  std::uint64_t judged = 0;
+  for (int i = 0; i < 10; ++i) judged += round();
+  EXPECT_LT(judged, 10u * 100 * kNodes);
+}
+
 TEST_F(NodeTableTest, NamesAreTranslated) {
   auto node = std::make_shared<kube::Node>(*make("k1"));
   node->meta.labels = {{interner(names::kSlurmNodeName), interner("s1")}};
