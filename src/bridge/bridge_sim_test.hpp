@@ -44,12 +44,13 @@ inline slurm::ClientOptions slurm_options() {
   return options;
 }
 
-inline Task<> scheduler_main(SimEnvironment& self, net::Transport& api, net::Transport& rest, std::stop_token stop) {
+inline Task<> scheduler_main(SimEnvironment& self, net::Transport& api, net::Transport& rest, std::stop_token stop,
+                             runtime::Metrics* metrics = nullptr) {
   const auto to_api = self.network.connect(self.loop, api);
   const auto to_rest = self.network.connect(self.loop, rest);
   kube::Client client(self.loop, *to_api, {.user_agent = kSchedulerAgent});
   slurm::Client slurm(self.loop, *to_rest, slurm_options());
-  Scheduler scheduler(client, slurm, {.config = test_config(), .instance = "sim"}, nullptr);
+  Scheduler scheduler(client, slurm, {.config = test_config(), .instance = "sim"}, metrics);
   co_await scheduler.run(stop);
 }
 

@@ -63,12 +63,16 @@ std::optional<bool> group_scheduled(const std::vector<PodPtr>& pods) {
   return std::ranges::all_of(pods, [&](const PodPtr& pod) { return !live(pod) || pod->bound(); });
 }
 
-Task<> GroupStatus::tell(Group group, std::vector<PodPtr> pods, std::stop_token stop) {
-  if (group.kind != GroupKind::kWorkload) co_return;
+bool GroupStatus::untold(const Group& group, const std::vector<PodPtr>& pods) const {
   const auto scheduled = group_scheduled(pods);
-  if (!scheduled) co_return;
+  if (group.kind != GroupKind::kWorkload || !scheduled) return false;
   const auto said = said_.find(group.unit);
-  if (said != said_.end() && said->second == *scheduled) co_return;
+  return said == said_.end() || said->second != *scheduled;
+}
+
+Task<> GroupStatus::tell(Group group, std::vector<PodPtr> pods, std::stop_token stop) {
+  if (!untold(group, pods)) co_return;
+  const auto scheduled = group_scheduled(pods);
   try {
     const kube::Resource& resource = resource_of(group.kind);
     const json::Value object = co_await client_.get(resource, group.object, {}, stop);

@@ -22,7 +22,9 @@ class GroupStatus final {
   // `client` outlives this.
   GroupStatus(kube::Client& client, std::string scheduler) : client_(client), scheduler_(std::move(scheduler)) {}
 
-  // Writes the condition where it says something else. Does nothing for other kinds of groups.
+  // Whether there may be something to write. Never for other kinds of groups.
+  bool untold(const Group& group, const std::vector<PodPtr>& pods) const;
+  // Writes the condition where it says something else.
   Task<> tell(Group group, std::vector<PodPtr> pods, std::stop_token stop);
   void forget(const Uid& unit) { said_.erase(unit); }
 

@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "base/time.hpp"
 #include "bridge/at_once.hpp"
+#include "bridge/beside.hpp"
 #include "bridge/bridge_metrics.hpp"
 #include "bridge/claim_writer.hpp"
 #include "bridge/names.hpp"
@@ -102,10 +103,7 @@ struct PodSync::Impl {
   runtime::Controller controller;
   std::map<Uid, PodSyncMemory> memory;
   bool was_synced = false;
-  std::set<Uid> telling;  // pods whose condition is being written
-  Semaphore tellers{loop, 4};
-  std::stop_source stopping;
-  Gate gate{loop};
+  Beside beside{loop};
   // The latest time since when slurmctld is known not to have been running. It stays true whatever happens.
   std::optional<WallTime> restarted;
 
@@ -156,7 +154,8 @@ struct PodSync::Impl {
     }
     for (const JobId job : plan.asks) parts.mirror.want(job);
     for (const PodSyncPlan::Tell& one : plan.conditions) {
-      if (telling.insert(one.pod->meta.uid).second) spawn(gate, tell_known(one, unit));
+      beside.start(one.pod->meta.key.ns, one.pod->meta.uid,
+                   [this, one, unit](std::stop_token ends) { return tell_known(one, unit, std::move(ends)); });
     }
     const std::optional<Duration> again = co_await act(plan, unit, stop);
     if (again) result.requeue_after = std::min(result.requeue_after.value_or(*again), *again);
@@ -208,22 +207,16 @@ struct PodSync::Impl {
     co_return false;
   }
 
-  // Beside the units' own work, few at a time: whoever makes these wait, as a webhook of somebody else's on pods/status
-  // may, holds up no node.
-  Task<> tell_known(PodSyncPlan::Tell one, Uid unit) {
-    const std::stop_token stop = stopping.get_token();
-    const Uid pod = one.pod->meta.uid;
+  Task<> tell_known(PodSyncPlan::Tell one, Uid unit, std::stop_token stop) {
     bool told = false;
     try {
-      const Semaphore::Permit permit = co_await tellers.acquire(stop);
-      if (permit) told = co_await tell(one.pod, known_patch(one, loop.wall()), stop);
+      told = co_await tell(one.pod, known_patch(one, loop.wall()), stop);
     } catch (const std::exception& error) {
       log::limited(log::Level::kWarning, 10s, "pod's condition not written",
                    {{"pod", one.pod->meta.key}, {"why", error}});
     }
-    telling.erase(pod);
     if (stop.stop_requested()) co_return;
-    if (told) memory[unit].told.insert_or_assign(pod, one.known ? std::string() : one.message);
+    if (told) memory[unit].told.insert_or_assign(one.pod->meta.uid, one.known ? std::string() : one.message);
     told ? controller.add(unit.str()) : controller.add_after(unit.str(), kWriteAgain);  // it may be another by now
   }
 
@@ -464,9 +457,8 @@ void PodSync::start() {
   impl_->controller.start();
 }
 Task<> PodSync::stop() {
-  impl_->stopping.request_stop();
+  co_await impl_->beside.stop();
   co_await impl_->controller.stop();
-  co_await impl_->gate.close();
 }
 
 }  // namespace bascule::bridge

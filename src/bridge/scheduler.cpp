@@ -17,6 +17,11 @@ using namespace std::chrono_literals;
 namespace {
 constexpr Duration kFailureIsTold = 10s;
 constexpr std::size_t kMostRoots = 10'000;
+bool has_claims(const PodPtr& pod) {
+  return !pod->claims.empty();
+}
+// When a group is looked at again whose condition was being written.
+constexpr Duration kGroupAgain = 5s;
 }  // namespace
 
 void Scheduler::Impl::connect() {
@@ -94,7 +99,7 @@ void Scheduler::Impl::look_at(const std::string& node, Neighbour& other) const {
 }
 
 void Scheduler::Impl::volumes_changed() {
-  for (const Uid& unit : std::exchange(wait_for_nodes, {})) controller->add_after(unit.str(), 200ms);
+  for (const Uid& unit : std::exchange(wait_for_volumes, {})) controller->add_after(unit.str(), 200ms);
 }
 
 // Units that wait for nodes look again, a moment later so that a burst of changes is one look.
@@ -122,6 +127,7 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
   if (view.pods.empty()) {
     memory.erase(unit);  // what is left of its jobs is the pod sync's
     wait_for_nodes.erase(unit);
+    wait_for_volumes.erase(unit);
     group_status.forget(unit);
     owners.forget(unit);
     co_return runtime::Result{};
@@ -160,7 +166,10 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
     controller->add_first(unit.str());
     co_return runtime::Result{};
   }
-  if (plan.waits_for_nodes) wait_for_nodes.insert(unit);
+  if (plan.waits_for_nodes) {
+    wait_for_nodes.insert(unit);
+    if (std::ranges::any_of(view.pods, has_claims)) wait_for_volumes.insert(unit);
+  }
   if (plan.submit) tell_of_root(*view.root, view.pods);
   std::exception_ptr failure;
   Waiting of_failure;
@@ -177,13 +186,16 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
   }
   if (failure) {
     of_failure.pods = std::move(view.pods);
-    co_await tell_failure(unit, std::move(of_failure), stop);
+    tell_failure(unit, std::move(of_failure));
     std::rethrow_exception(failure);
   }
-  for (const Waiting& waiting : plan.waiting) co_await notes.tell(waiting, stop);
-  if (const auto group = group_of(*view.pods.front())) co_await group_status.tell(*group, index->pods(unit), stop);
+  for (const Waiting& waiting : plan.waiting) notes.tell(waiting);
   runtime::Result result;
-  if (plan.wake) result.requeue_after = std::max<Duration>(*plan.wake - loop.now(), 10ms);
+  if (!tell_group(unit)) result.requeue_after = kGroupAgain;
+  if (plan.wake) {
+    const Duration wake = std::max<Duration>(*plan.wake - loop.now(), 10ms);
+    result.requeue_after = std::min(result.requeue_after.value_or(wake), wake);
+  }
   if (const auto untold = notes.untold_for(plan.waiting)) {
     result.requeue_after = std::min(result.requeue_after.value_or(*untold), *untold);
   }
@@ -207,12 +219,22 @@ void Scheduler::Impl::tell_of_root(const Root& root, const std::vector<PodPtr>& 
 }
 
 // What passes in a moment is not worth a word, nor a write to a server in trouble.
-Task<> Scheduler::Impl::tell_failure(const Uid& unit, Waiting waiting, std::stop_token stop) {
+void Scheduler::Impl::tell_failure(const Uid& unit, Waiting waiting) {
   std::optional<TimePoint>& since = memory[unit].failing;
   if (!since) since = loop.now();
-  if (loop.now() - *since < kFailureIsTold) co_return;
+  if (loop.now() - *since < kFailureIsTold) return;
   std::erase_if(waiting.pods, [](const PodPtr& pod) { return !wants_node(*pod); });
-  co_await notes.tell(std::move(waiting), stop);
+  notes.tell(waiting);
+}
+
+// False: what was said of the group last is still being written, and may not be so any more.
+bool Scheduler::Impl::tell_group(const Uid& unit) {
+  const std::vector<PodPtr> members = index->pods(unit);
+  const auto group = members.empty() ? std::nullopt : group_of(*members.front());
+  if (!group || !group_status.untold(*group, members)) return true;
+  return beside.start(group->object.ns, unit, [this, group = *group, unit](std::stop_token stop) {
+    return group_status.tell(group, index->pods(unit), std::move(stop));
+  });
 }
 
 // The id that a pod's label names has been given anew: to a user, or to the bridge of another cluster at the same
@@ -268,6 +290,7 @@ Task<> Scheduler::run(std::stop_token stop) {
     while (co_await sleep_for(self.loop, std::chrono::hours(24), stop)) {
     }
   }
+  co_await self.beside.stop();
   co_await self.controller->stop();
   co_await self.mirror.stop();
   co_await self.pods.stop();

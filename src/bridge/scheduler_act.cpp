@@ -350,7 +350,7 @@ Task<> Scheduler::Impl::claim_devices(UnitPlan::Bind bind, Uid unit, std::set<Ui
   if (refused) co_return;
   if (!problem.empty()) {
     memory[unit].deny(uid, UnitMemory::Denial::What::kClaim, problem, loop.now());
-    co_await notes.tell({"ClaimNotReady", std::move(problem), {}, {bind.pod}}, stop);
+    notes.tell({"ClaimNotReady", std::move(problem), {}, {bind.pod}});
     co_return;
   }
   unready.erase(uid);

@@ -10,11 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "bridge/beside.hpp"
 #include "bridge/bridge_metrics.hpp"
 #include "bridge/device_claims.hpp"
 #include "bridge/group_status.hpp"
 #include "bridge/node_table.hpp"
 #include "bridge/owners.hpp"
+#include "bridge/pace.hpp"
 #include "bridge/scheduler.hpp"
 #include "bridge/unit_index.hpp"
 #include "bridge/volume_watch.hpp"
@@ -42,7 +44,10 @@ struct Scheduler::Impl {
         devices(k, s, mirror, interner, options.config.scheduler_name),
         events(k, options.config.scheduler_name, options.instance),
         volumes(k, interner, table.volumes(), [this] { volumes_changed(); }),
-        notes(k, events, options.quiet) {}
+        beside(k.loop()),
+        notes({k, events, beside, [this](const NamespacedName& pod) { return pods.get(pod); },
+               [this](const kube::Pod& pod) { controller->add_after(unit_of(pod).str(), kLongestPause); }},
+              options.quiet) {}
 
   kube::Client& kube;
   Loop& loop;
@@ -62,12 +67,13 @@ struct Scheduler::Impl {
   Identity self;
   NodeTable table;
   VolumeWatch volumes;
+  Beside beside;
   WaitingNotes notes;
   std::unique_ptr<UnitIndex> index;
   std::unique_ptr<runtime::Controller> controller;
   std::unordered_map<Uid, UnitMemory> memory;
-  std::set<Uid> wait_for_nodes;
-  std::set<JobId> handed_on;  // being given to another unit
+  std::set<Uid> wait_for_nodes, wait_for_volumes;  // the latter have claims
+  std::set<JobId> handed_on;                       // being given to another unit
   std::uint64_t nodes_seen = 0;
   bool was_synced = false;
   std::unordered_map<Uid, std::string> told_of_root;  // what in its annotations is in vain
@@ -84,7 +90,8 @@ struct Scheduler::Impl {
   slurm::Knowledge labelled(UnitView& view) const;
   Task<runtime::Result> reconcile(Uid unit, std::stop_token stop);
   void tell_of_root(const Root& root, const std::vector<PodPtr>& about);
-  Task<> tell_failure(const Uid& unit, Waiting waiting, std::stop_token stop);
+  void tell_failure(const Uid& unit, Waiting waiting);
+  bool tell_group(const Uid& unit);
 
   // What the plan says (scheduler_act.cpp).
   bool may_act() const { return !options.may_act || options.may_act(); }

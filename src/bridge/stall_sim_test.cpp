@@ -1,6 +1,8 @@
 // What once let a pod wait for ever although there was a place for it.
 #include <fmt/format.h>
 
+#include <ranges>
+
 #include "bridge/bridge_sim_test.hpp"
 
 namespace bascule::bridge {
@@ -500,6 +502,95 @@ TEST(Stall, AJobThatCannotBeHeldToItsNodeHoldsUpNoOther) {
   EXPECT_EQ(reason_of(w, "g-0"), "it is gone");
   EXPECT_TRUE(w.slurm.model().job(JobId{1})->view.states.ended());
   EXPECT_NE(reason_of(w, "g-1"), "it is gone");
+}
+
+// As many calls at once as the client has connections; the others stand in line.
+class Narrow final : public net::Transport {
+ public:
+  Narrow(Loop& loop, std::unique_ptr<net::Transport> wide) : wide_(std::move(wide)), connections_(loop, 32) {}
+  Task<net::Response> call(net::Request request, net::CallLimits limits) override {
+    const Semaphore::Permit connection = co_await connections_.acquire(limits.stop, limits.deadline);
+    if (!connection) throw net::Error(net::Error::Kind::kDeadline, "waiting for a connection");
+    co_return co_await wide_->call(std::move(request), std::move(limits));
+  }
+  Task<net::StreamResponse> open(net::Request request, net::CallLimits limits) override {
+    return wide_->open(std::move(request), std::move(limits));
+  }
+
+ private:
+  std::unique_ptr<net::Transport> wide_;
+  Semaphore connections_;
+};
+
+// A webhook of somebody else's on pods/status hangs in one namespace, where many gangs wait: pods of the others get
+// their nodes.
+TEST(Stall, ANamespaceWhoseConditionsHangHoldsUpNoOther) {
+  World w(28, 4, 1h);
+  w.to_api = std::make_unique<Narrow>(w.loop, std::move(w.to_api));
+  for (int i = 0; i < 40; ++i) w.add_gang("gang" + std::to_string(i), 40, 40);
+  w.api.set_faults([](const testing::ApiCall& call) -> testing::ApiFault {
+    if (!call.is("patch", "pods/status") || call.key.ns != "slurm-bridge") return {};
+    return {.kind = testing::ApiFault::Kind::kStatus, .code = 500, .before = 10s};
+  });
+  w.scheduler.start();
+  w.loop.advance(20s);
+  ASSERT_GT(w.api.calls("patch", "pods/status"), 0u);
+  w.api.create(r::kPods, testing::make_pod({.name = "other", .ns = "other", .scheduler = "slurm-bridge-scheduler"}));
+  EXPECT_TRUE(w.loop.run_until([&] { return w.pods_on_nodes().size() == 1; }, 10s));
+}
+
+// What a pod is told again is the same event, counted.
+TEST(Stall, AGroupThatLosesAMemberAgainIsTheSameEvent) {
+  World w(30, 1, 1h);
+  w.add_group("g", 2);
+  w.hold_nodes(1);
+  w.scheduler.start();
+  add_pod(w, "a", {{std::string(names::kPodGroup), "g"}});
+  w.loop.advance(20s);
+  add_pod(w, "b", {{std::string(names::kPodGroup), "g"}});
+  w.loop.advance(20s);
+  w.api.remove(r::kPods, {"slurm-bridge", "b"});
+  w.loop.advance(40s);
+  EXPECT_THAT(reason_of(w, "a"), ::testing::HasSubstr("has 1 of the 2 pods"));
+  const auto told = w.api.list({"events.k8s.io", "v1", "events", "Event", true});
+  EXPECT_EQ(std::ranges::count_if(told,
+                                  [](const json::Value& event) {
+                                    return json::string_at(event, {"note"}).contains("has 1 of the 2 pods") &&
+                                           json::int_at(event, {"series", "count"}) == 2;
+                                  }),
+            1);
+}
+
+double reconciles(runtime::Metrics& metrics) {
+  const std::string text = metrics.text();
+  double sum = 0;
+  for (const auto line : std::views::split(text, '\n')) {
+    const std::string one(line.begin(), line.end());
+    if (one.starts_with("controller_runtime_reconcile_total{")) sum += std::stod(one.substr(one.rfind(' ')));
+  }
+  return sum;
+}
+
+// Claims come and go all day; only units with claims of their own look again.
+TEST(Stall, AClaimOfOthersWakesNobodyWhoHasNone) {
+  World w(29, 2, 1h);
+  runtime::Metrics metrics;
+  testing::SimProcess scheduler(w.loop, w.network, [&](SimEnvironment& self, std::stop_token stop) {
+    return scheduler_main(self, *w.to_api, *w.to_rest, std::move(stop), &metrics);
+  });
+  w.hold_nodes(2);
+  for (int i = 0; i < 100; ++i) add_pod(w, "p" + std::to_string(i));
+  scheduler.start();
+  w.loop.advance(50s);
+  const double before = reconciles(metrics);
+  EXPECT_GE(before, 100);
+  w.api.create({"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", true},
+               json::Object{{"apiVersion", "v1"},
+                            {"kind", "PersistentVolumeClaim"},
+                            {"metadata", json::Object{{"name", "c"}, {"namespace", "other"}}}});
+  w.loop.advance(2s);
+  EXPECT_LT(reconciles(metrics) - before, 10);
+  scheduler.kill();
 }
 
 }  // namespace

@@ -1,11 +1,12 @@
 #include "bridge/waiting_notes.hpp"
 
 #include <algorithm>
+#include <exception>
 
 #include "base/log.hpp"
 #include "base/time.hpp"
-#include "bridge/at_once.hpp"
 #include "bridge/pod_patch.hpp"
+#include "bridge/unit_jobs.hpp"
 
 namespace bascule::bridge {
 
@@ -22,50 +23,71 @@ bool says(const kube::Pod& pod, const Waiting& waiting) {
          pod.scheduled.message.starts_with(waiting.message);
 }
 
+// Only of the pod as it is known: one that has been bound meanwhile waits no more.
 json::Object condition_patch(const kube::Pod& pod, const Waiting& waiting, WallTime now) {
   json::Object condition{{"type", "PodScheduled"},
                          {"status", "False"},
                          {"reason", waiting.reason},
                          {"message", waiting.message + waiting.detail}};
   if (pod.scheduled.status != "False") condition["lastTransitionTime"] = print_rfc3339(now);
-  return {{"status", json::Object{{"conditions", json::Array{std::move(condition)}}}}};
+  return {{"metadata", json::Object{{"resourceVersion", pod.meta.resource_version}}},
+          {"status", json::Object{{"conditions", json::Array{std::move(condition)}}}}};
 }
 
 // Whoever may not write the condition may still write the event, and place other pods.
-void not_told(const kube::Pod& pod, const kube::Error& error) {
+void not_told(const kube::Pod& pod, const std::exception& error) {
   log::limited(log::Level::kWarning, std::chrono::seconds(10), "pod not told why it waits",
                {{"pod", pod.meta.key}, {"why", error}});
 }
 
 }  // namespace
 
-Task<> WaitingNotes::tell(Waiting waiting, std::stop_token stop) {
-  std::vector<PodPtr> pods;
+void WaitingNotes::tell(const Waiting& waiting) {
   for (const PodPtr& pod : waiting.pods) {
-    known_.try_emplace(pod->meta.uid, Known{.since = kube_.loop().now()});
-    if (left_for(*pod, waiting) <= Duration::zero()) pods.push_back(pod);
+    const TimePoint at = loop_.now();
+    Known& known = known_.try_emplace(pod->meta.uid, Known{.since = at}).first->second;
+    known.next.reset();
+    if (left_for(*pod, waiting) > Duration::zero()) continue;
+    const bool same_detail = pod->scheduled.message == waiting.message + waiting.detail;
+    if (says(*pod, waiting) && (same_detail || at - known.told < kDetailEvery)) continue;
+    known.next = {waiting.reason, waiting.message, waiting.detail};
+    parts_.beside.start(pod->meta.key.ns, pod->meta.uid,
+                        [this, key = pod->meta.key, uid = pod->meta.uid](std::stop_token stop) {
+                          return tell_one(key, uid, std::move(stop));
+                        });
   }
-  co_await each_at_once(kube_.loop(), pods,
-                        [this, &waiting, &stop](const PodPtr& pod) { return tell_one(pod, waiting, stop); });
 }
 
-Task<> WaitingNotes::tell_one(PodPtr pod, const Waiting& waiting, std::stop_token stop) {
-  const bool same = says(*pod, waiting);
-  const bool same_detail = pod->scheduled.message == waiting.message + waiting.detail;
-  const TimePoint at = kube_.loop().now();
-  Known& known = known_.try_emplace(pod->meta.uid, Known{.since = at}).first->second;
-  if (same && (same_detail || at - known.told < kDetailEvery)) co_return;
-  known.told = at;
-  if (!same) known.turns.mark(at, 2 * kTurnAtMost);
+Task<> WaitingNotes::tell_one(NamespacedName key, Uid uid, std::stop_token stop) {
+  const PodPtr pod = parts_.pod(key);
+  const auto known = known_.find(uid);
+  if (!pod || pod->meta.uid != uid || !wants_node(*pod)) co_return;
+  if (known == known_.end() || !known->second.next) co_return;
+  Waiting waiting = std::move(*known->second.next);
+  known->second.next.reset();
+  known->second.told = loop_.now();
+  if (!says(*pod, waiting)) known->second.turns.mark(loop_.now(), 2 * kTurnAtMost);
+  bool failed = false;
+  try {
+    co_await write(pod, std::move(waiting), stop);
+  } catch (const std::exception& error) {
+    if (stop.stop_requested()) co_return;
+    not_told(*pod, error);
+    failed = true;
+  }
+  if (failed) parts_.again(*pod);
+}
+
+Task<> WaitingNotes::write(PodPtr pod, Waiting waiting, std::stop_token stop) {
   bool written = true;
   try {
-    written = co_await patch_pod(kube_, pod, condition_patch(*pod, waiting, kube_.loop().wall()), "status", stop);
+    written = co_await patch_pod(parts_.kube, pod, condition_patch(*pod, waiting, loop_.wall()), "status", stop);
   } catch (const kube::Refused& error) {
     not_told(*pod, error);
   }
-  if (written && !same) {
-    events_.record(reference_to(*pod), kube::EventType::kWarning, "FailedScheduling", "Scheduling",
-                   waiting.message + waiting.detail);
+  if (written && !says(*pod, waiting)) {
+    parts_.events.record(reference_to(*pod), kube::EventType::kWarning, "FailedScheduling", "Scheduling",
+                         waiting.message + waiting.detail);
   }
 }
 
@@ -81,10 +103,10 @@ std::optional<Duration> WaitingNotes::untold_for(const std::vector<Waiting>& all
 }
 
 Duration WaitingNotes::left_for(const kube::Pod& pod, const Waiting& waiting) const {
-  Duration age = kube_.loop().wall() - pod.meta.created;
+  Duration age = loop_.wall() - pod.meta.created;
   Duration left = Duration::zero();
   if (const auto known = known_.find(pod.meta.uid); known != known_.end()) {
-    const TimePoint now = kube_.loop().now();
+    const TimePoint now = loop_.now();
     age = std::max(age, now - known->second.since);
     const Pace& turns = known->second.turns;
     if (turns.times > 0 && !says(pod, waiting)) left = turns.next(kTurnAtMost) - now;

@@ -4,13 +4,16 @@
 // are not told, and what passes by itself is told ten times later. A pod is as old as it says, or as long as it is
 // known to wait, whichever is more: the API server's clock may be ahead of ours. What Slurm says may go to and fro
 // (Priority, Resources): a pod keeps what it was told for a second, then two, four, in the end for five minutes.
+// They are written beside the units' own work (beside.hpp), as what is said of the pod when its turn comes.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <stop_token>
 #include <unordered_map>
 #include <vector>
 
+#include "bridge/beside.hpp"
 #include "bridge/pace.hpp"
 #include "bridge/unit_plan.hpp"
 #include "kube/client.hpp"
@@ -20,27 +23,35 @@ namespace bascule::bridge {
 
 class WaitingNotes final {
  public:
-  // Both outlive this.
-  WaitingNotes(kube::Client& kube, kube::EventRecorder& events, Duration quiet)
-      : kube_(kube), events_(events), quiet_(quiet) {}
+  struct Parts {
+    kube::Client& kube;
+    kube::EventRecorder& events;
+    Beside& beside;
+    std::function<PodPtr(const NamespacedName&)> pod;  // as it is now
+    std::function<void(const kube::Pod&)> again;       // its note was not written: its unit is to be looked at later
+  };
+  // All outlive this, and this the work beside.
+  WaitingNotes(Parts parts, Duration quiet) : parts_(std::move(parts)), loop_(parts_.kube.loop()), quiet_(quiet) {}
 
-  Task<> tell(Waiting waiting, std::stop_token stop);
+  void tell(const Waiting& waiting);
   // When the next of the waiting pods will be old enough to be told; nullopt: all are.
   std::optional<Duration> untold_for(const std::vector<Waiting>& all) const;
   void forget(const Uid& pod) { known_.erase(pod); }
 
  private:
-  Task<> tell_one(PodPtr pod, const Waiting& waiting, std::stop_token stop);
+  Task<> tell_one(NamespacedName key, Uid uid, std::stop_token stop);
+  Task<> write(PodPtr pod, Waiting waiting, std::stop_token stop);
   // How long it is to be kept back still.
   Duration left_for(const kube::Pod& pod, const Waiting& waiting) const;
 
-  kube::Client& kube_;
-  kube::EventRecorder& events_;
+  Parts parts_;
+  Loop& loop_;
   Duration quiet_;
   struct Known {
-    TimePoint since;      // first heard of
-    TimePoint told = {};  // when the condition was last written
-    Pace turns = {};      // of writing something new
+    TimePoint since;                   // first heard of
+    TimePoint told = {};               // when the condition was last written
+    Pace turns = {};                   // of writing something new
+    std::optional<Waiting> next = {};  // to be told, of no pods
   };
   std::unordered_map<Uid, Known> known_;
 };
