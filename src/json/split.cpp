@@ -105,10 +105,13 @@ void ListSplitter::step(char c) {
       if (c != ':') fail("expected a colon");
       return enter(State::kValue);
     case State::kValue:
-      if (key_ == "\"items\"") {
-        if (std::exchange(seen_items_, true)) fail("items for the second time");
-        if (c == '[') return enter(State::kFirstItem);
-        if (c != 'n') fail("items is not an array");
+      if (key_ == list_key_) {
+        if (std::exchange(seen_items_, true)) fail(list_ + " for the second time");
+        if (c == '[') {
+          frame_ += ',' + key_ + ":[]";
+          return enter(State::kFirstItem);
+        }
+        if (c != 'n') fail(list_ + " is not an array");
       }
       if (!std::string_view("\"{[-0123456789tfn").contains(c)) fail("expected a value");
       return begin(State::kInValue);
@@ -120,12 +123,12 @@ void ListSplitter::step(char c) {
       if (c == ']') return enter(State::kAfterValue);
       [[fallthrough]];
     case State::kItem:
-      if (c != '{') fail(fmt::format("items[{}] is not an object", items_));
+      if (c != '{') fail(fmt::format("{}[{}] is not an object", list_, items_));
       return begin(State::kInItem);
     case State::kAfterItem:
       if (c == ',') return enter(State::kItem);
       if (c == ']') return enter(State::kAfterValue);
-      fail("expected a comma or the end of items");
+      fail("expected a comma or the end of " + list_);
     default:
       fail("text after the list");
   }
@@ -198,7 +201,7 @@ void ListSplitter::check_size() const {
   const bool item = state_ == State::kInItem;
   const std::size_t limit = item ? limits_.item_bytes : limits_.envelope_bytes;
   if (size <= limit) return;
-  const std::string what = item ? fmt::format("items[{}]", items_) : std::string("a field of the list itself");
+  const std::string what = item ? fmt::format("{}[{}]", list_, items_) : std::string("a field of the list itself");
   throw LimitError(fmt::format("{} is over {} bytes, more than is taken", what, limit), consumed_ + at_);
 }
 
@@ -211,17 +214,26 @@ std::nullopt_t ListSplitter::keep() {
 
 void ListSplitter::end_value() {
   carry_.append(piece_, start_, at_ - start_);
+  frame_ += ',' + key_ + ':' + carry_;
   if (key_ == "\"kind\"") kind_ = carry_;
   if (key_ == "\"apiVersion\"") api_version_ = carry_;
   if (key_ == "\"metadata\"") metadata_ = carry_;
 }
 
+void ListSplitter::check_whole() const {
+  if (state_ == State::kEnd) return;
+  const std::string where = state_ == State::kInItem ? fmt::format(" inside {}[{}]", list_, items_) : std::string();
+  throw ParseError(fmt::format("the list was cut off{} after {} bytes and {} items", where, consumed_ + at_, items_),
+                   consumed_ + at_);
+}
+
+std::string ListSplitter::frame() const {
+  check_whole();
+  return "{" + frame_.substr(std::min<std::size_t>(1, frame_.size())) + "}";
+}
+
 ListMeta ListSplitter::finish() const {
-  if (state_ != State::kEnd) {
-    const std::string where = state_ == State::kInItem ? fmt::format(" inside items[{}]", items_) : std::string();
-    throw ParseError(fmt::format("the list was cut off{} after {} bytes and {} items", where, consumed_ + at_, items_),
-                     consumed_ + at_);
-  }
+  check_whole();
   const auto text = [](const std::string& json) { return json.empty() ? Value() : parse(json); };
   const Value metadata = text(metadata_);
   return {.kind = std::string(string_at(text(kind_), {})),

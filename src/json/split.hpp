@@ -36,10 +36,12 @@ struct SplitLimits {
   std::size_t envelope_bytes = std::size_t{64} << 10;  // all that is not items
 };
 
-// Items are cut by their brackets and strings; that they are JSON inside is the decoder's to find out.
+// Items are cut by their brackets and strings; that they are JSON inside is the decoder's to find out. `list` is the
+// key they stand under.
 class ListSplitter final {
  public:
-  explicit ListSplitter(SplitLimits limits = {}) : limits_(limits) {}
+  explicit ListSplitter(SplitLimits limits = {}, std::string_view list = "items")
+      : limits_(limits), list_(list), list_key_('"' + list_ + '"') {}
 
   // Only after next() gave nullopt.
   void feed(std::string_view piece);
@@ -47,6 +49,9 @@ class ListSplitter final {
   std::optional<std::string_view> next();
   // After the last piece. Throws ParseError when the list is cut short.
   ListMeta finish() const;
+
+  // Likewise, for lists of other kinds: the object as it came, with no items in the list.
+  std::string frame() const;
 
   std::size_t items() const noexcept { return items_; }
   bool complete() const noexcept { return state_ == State::kEnd; }
@@ -77,9 +82,11 @@ class ListSplitter final {
   void check_size() const;
   std::nullopt_t keep();
   void end_value();
+  void check_whole() const;
   [[noreturn]] void fail(std::string_view what) const;
 
   SplitLimits limits_;
+  std::string list_, list_key_;  // the latter with its quotes
   std::string_view piece_;
   std::size_t at_ = 0;        // in piece_
   std::size_t consumed_ = 0;  // bytes of earlier pieces
@@ -93,6 +100,7 @@ class ListSplitter final {
   bool seen_items_ = false;
   std::size_t items_ = 0;
   std::string key_, kind_, api_version_, metadata_;  // as JSON text
+  std::string frame_;                                // fields so far, each with a comma before it
 };
 
 // Empty lines are skipped, a \r before the \n is cut off.

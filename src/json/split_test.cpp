@@ -43,6 +43,26 @@ std::string failure(std::string_view text, SplitLimits limits = {}, std::size_t 
   return "none";
 }
 
+// Lists of others than Kubernetes have another name for their items, and what stands around them counts.
+TEST(ListSplitter, GivesWhatStandsAroundAListOfAnyName) {
+  const std::string_view text =
+      R"( {"jobs":[{"a":1},{"items":[{}]}], "items": [{}] ,"last_update":{"number":7},"b":null} )";
+  for (std::size_t size = 1; size <= text.size(); ++size) {
+    ListSplitter splitter({}, "jobs");
+    ASSERT_THAT(split(splitter, text, size), ElementsAre(R"({"a":1})", R"({"items":[{}]})")) << size;
+    ASSERT_EQ(splitter.frame(), R"({"jobs":[],"items":[{}],"last_update":{"number":7},"b":null})") << size;
+  }
+  ListSplitter none({}, "jobs");
+  split(none, R"({"jobs":null})", 5);
+  EXPECT_EQ(none.frame(), R"({"jobs":null})");
+  ListSplitter empty;
+  split(empty, "{}", 1);
+  EXPECT_EQ(empty.frame(), "{}");
+  ListSplitter cut({}, "jobs");
+  split(cut, R"({"jobs":[{"a":1})", 5);
+  EXPECT_THROW(cut.frame(), ParseError);
+}
+
 TEST(ListSplitter, TakesKeysInAnyOrder) {
   for (
       const std::string_view text :

@@ -10,6 +10,7 @@
 #include "base/utf8.hpp"
 #include "json/error.hpp"
 #include "json/hot.hpp"
+#include "json/split.hpp"
 #include "slurm/answer.hpp"
 #include "slurm/decode.hpp"
 #include "slurm/encode.hpp"
@@ -24,12 +25,57 @@ constexpr std::array<std::string_view, 5> kParsers = {"v0.0.44", "v0.0.45", "v0.
 // The first that serves conf/.
 constexpr std::string_view kConfParser = "v0.0.45";
 
+// The job table is the one answer that may be far larger than all else a process keeps (5 to 8 kB a job, 100,000 and
+// more of them): its rows are read while it arrives.
+class JobRows final {
+ public:
+  explicit JobRows(std::size_t limit) : splitter_({.item_bytes = limit, .envelope_bytes = limit}, "jobs") {}
+
+  void feed(std::string_view piece) {
+    if (begin_.empty()) begin_ = piece.substr(0, kBegin);
+    if (!problem_.empty()) return;
+    try {
+      splitter_.feed(piece);
+      while (const auto row = splitter_.next()) take(*row);
+    } catch (const json::ParseError& error) {
+      problem_ = error.what();
+    } catch (const json::ShapeError& error) {
+      problem_ = error.what();
+    }
+  }
+  // The answer without its rows; where it makes no sense as it began, for the reader to say so.
+  std::string frame() {
+    try {
+      if (problem_.empty()) return splitter_.frame();
+    } catch (const json::ParseError& error) {
+      problem_ = error.what();
+    }
+    return begin_;
+  }
+  const std::string& problem() const noexcept { return problem_; }
+  std::vector<Job>& jobs() noexcept { return jobs_; }
+
+ private:
+  static constexpr std::size_t kBegin = 1024;
+  void take(std::string_view row) {
+    if (json::hot::is_utf8(row)) return jobs_.push_back(decode_job(row));
+    std::string valid = with_valid_utf8(row);
+    valid.reserve(valid.size() + json::kPadding);
+    jobs_.push_back(decode_job(valid));
+  }
+
+  json::ListSplitter splitter_;
+  std::string begin_, problem_;
+  std::vector<Job> jobs_;
+};
+
 struct Ask {
   CallName name;
   std::string method = "GET";
   std::string path;  // behind /slurm/vX/
   std::string body = {};
   Duration timeout{};
+  std::optional<JobRows>* rows = nullptr;  // of a good answer; its body is then the rest of it
 };
 
 struct Answer {
@@ -142,8 +188,13 @@ struct Client::Impl {
     Answer answer;
     try {
       net::CallLimits limits{.deadline = begin + ask.timeout, .max_body = options.max_answer, .stop = stop};
-      net::Response response = co_await transport.call(request(ask, parser, token), std::move(limits));
-      answer = {response.status, std::move(response.body), std::move(parser)};
+      if (ask.rows != nullptr) {
+        answer = co_await read_rows(request(ask, parser, token), std::move(limits), *ask.rows);
+      } else {
+        net::Response response = co_await transport.call(request(ask, parser, token), std::move(limits));
+        answer = {response.status, std::move(response.body), {}};
+      }
+      answer.parser = std::move(parser);
       // slurmrestd passes on what users wrote: one byte of a job's name must not hide all other jobs.
       if (!json::hot::is_utf8(answer.body)) answer.body = with_valid_utf8(answer.body);
     } catch (const net::Error& e) {
@@ -162,6 +213,28 @@ struct Client::Impl {
       if (envelope && !envelope->errors.empty()) number = envelope->errors.front().number;
     }
     report(ask, answer.status, number, begin);
+    co_return answer;
+  }
+
+  Task<Answer> read_rows(net::Request request, net::CallLimits limits, std::optional<JobRows>& rows) {
+    const TimePoint deadline = limits.deadline;
+    const std::stop_token stop = limits.stop;
+    const net::StreamResponse response = co_await transport.open(std::move(request), std::move(limits));
+    Answer answer{response.status, {}, {}};
+    rows.emplace(options.max_answer);
+    const bool good = response.status >= 200 && response.status < 300;
+    while (true) {
+      const std::string_view piece = co_await response.body->read(deadline, stop);
+      if (piece.empty()) break;
+      if (good) {
+        rows->feed(piece);
+      } else if (answer.body.size() + piece.size() <= options.max_answer) {
+        answer.body += piece;
+      } else {
+        throw net::Error(net::Error::Kind::kTooLarge, "the answer is too large");
+      }
+    }
+    if (good) answer.body = rows->frame();
     co_return answer;
   }
 
@@ -338,16 +411,26 @@ Task<std::optional<Job>> Client::get_job(JobId id, std::stop_token stop) {
 }
 
 Task<JobList> Client::list_jobs(std::int64_t since, std::stop_token stop) {
-  const Ask ask = impl_->list("list_jobs", "listing jobs", "jobs/", since);
+  std::optional<JobRows> rows;
+  Ask ask = impl_->list("list_jobs", "listing jobs", "jobs/", since);
+  ask.rows = &rows;
   const Answer answer = co_await impl_->call(ask, stop);
   JobList same;
   same.unchanged = true;
   same.last_update = since;
   if (answer.status == 304 && since > 0) co_return same;
   require_good(ask.name, answer);
+  if (!rows->problem().empty()) {
+    throw_foreign(ask.name, answer.status, answer.body,
+                  fmt::format("with an answer that makes no sense ({})", rows->problem()));
+  }
   auto listed = read(ask.name, answer, decode_jobs);
   JobList list = require_list(ask.name, answer, std::move(listed));
-  if (!list.unchanged) co_return list;
+  list.jobs = std::move(rows->jobs());
+  if (!list.unchanged || !list.jobs.empty()) {
+    list.unchanged = false;
+    co_return list;
+  }
   if (since > 0) co_return same;
   throw Malformed(answer.status, 0, "listing jobs: an empty list that slurmctld never made (last_update is 0)");
 }

@@ -405,5 +405,38 @@ TEST(SlurmClient, ReportsEveryCall) {
   EXPECT_THAT(seen, ElementsAre("find_version 200 0", "get_job 404 2017"));
 }
 
+constexpr int kManyJobs = 100'000;
+
+Task<> write_many_jobs(net::BodySink& sink, std::stop_token) {
+  std::string piece = R"({"meta":{},"jobs":[)";
+  for (int i = 1; i <= kManyJobs; ++i) {
+    piece += fmt::format(R"({}{{"job_id":{},"name":"{}","job_state":["PENDING"],"comment":"{:200}"}})",
+                         i == 1 ? "" : ",", i, i == 7 ? "\xff" : "train", "");
+    if (piece.size() > 60'000) co_await sink.write(std::exchange(piece, {}));
+  }
+  co_await sink.write(piece + R"(],"last_update":{"set":true,"infinite":false,"number":42}})");
+}
+
+Task<net::ServerResponse> serve_many_jobs(const net::ServerRequest& request, std::stop_token) {
+  if (request.target.contains("/jobs/")) co_return net::ServerResponse{.stream = write_many_jobs};
+  co_return net::ServerResponse{.body = R"({"meta":{"slurm":{"release":"26.05.5"}},"pings":[]})"};
+}
+
+// 60,000 jobs are 300 to 500 MB: the rows alone are kept.
+TEST(JobTable, OfAnySizeIsReadInPieces) {
+  ManualLoop loop;
+  const auto transport = net::make_loopback(loop, serve_many_jobs);
+  ClientOptions options;
+  options.token = fixed_token("token");
+  options.max_answer = 64'000;
+  Client client(loop, *transport, options);
+  const JobList list = test::run(loop, client.list_jobs());
+  ASSERT_EQ(list.jobs.size(), static_cast<std::size_t>(kManyJobs));
+  EXPECT_EQ(list.last_update, 42);
+  EXPECT_EQ(list.jobs[6].name, "\xef\xbf\xbd") << "one byte that is no UTF-8 hides no other job";
+  EXPECT_EQ(list.jobs.back().id, JobId{kManyJobs});
+  EXPECT_EQ(list.jobs.back().name, "train");
+}
+
 }  // namespace
 }  // namespace bascule::slurm

@@ -256,17 +256,18 @@ void read_allocation(Value value, Job& job) {
   });
 }
 
-Job read_job(Value record) {
+struct JobReader {
   Job job;
-  std::string user_number;
-  record.fields([&](std::string_view key, Value value) {
+  std::string user_number = {};
+
+  void operator()(std::string_view key, Value value) {
     if (key == "job_id") return read(value, job.id.value);
     if (key == "job_state") return void(job.states = read_job_states(value));
     if (key == "user_name") return read(value, job.user);
     if (key == "user_id") return read(value, user_number);
     if (key == "gres_detail") return read_words(value, job.gres_detail);
     if (key == "flags") {
-      return read_words(value, [&job](std::string_view flag) { job.external |= flag == "EXTERNAL_JOB"; });
+      return read_words(value, [this](std::string_view flag) { job.external |= flag == "EXTERNAL_JOB"; });
     }
     if (key == "job_resources") return read_allocation(value, job);
     if (key == "hold") return read_bool(value, job.hold);
@@ -277,10 +278,18 @@ Job read_job(Value record) {
     if (key == "end_time") return read_time(value, job.end_time);
     if (key == "restart_cnt") return read(value, job.restart_count);
     read_text(key, value, job);
-  });
-  if (!job.id) record.refuse("a job with its job_id");
-  if (job.user.empty()) job.user = std::move(user_number);
-  return job;
+  }
+  Job finish() {
+    if (!job.id) throw json::ShapeError("jobs", "a job with its job_id");
+    if (job.user.empty()) job.user = std::move(user_number);
+    return std::move(job);
+  }
+};
+
+Job read_job(Value record) {
+  JobReader reader;
+  record.fields(reader);
+  return reader.finish();
 }
 
 // jobs/state/ names a job in text: "7"; "7_3", one for every task of an array that waits as job 7; "7+1" in a
@@ -447,6 +456,12 @@ Listed<JobList> decode_jobs(std::string_view body) {
       });
   if (answer.list) answer.list->unchanged = updated && answer.list->last_update == 0 && answer.list->jobs.empty();
   return answer;
+}
+
+Job decode_job(std::string_view padded) {
+  JobReader reader;
+  json::hot::parser().parse_padded(padded, reader);
+  return reader.finish();
 }
 
 Listed<std::vector<JobBrief>> decode_job_states(std::string_view body) {

@@ -45,6 +45,8 @@ struct Listed {
 // One or many jobs. `unchanged` is set by the shape slurmrestd gives when nothing is newer than update_time: no jobs
 // and last_update 0.
 Listed<JobList> decode_jobs(std::string_view body);
+// One of the list, as json::ListSplitter gives it.
+Job decode_job(std::string_view padded);
 Listed<std::vector<JobBrief>> decode_job_states(std::string_view body);
 Listed<NodeList> decode_nodes(std::string_view body);
 Listed<std::vector<Partition>> decode_partitions(std::string_view body);
