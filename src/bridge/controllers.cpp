@@ -8,6 +8,7 @@
 #include "bridge/node_sync.hpp"
 #include "bridge/pod_sync.hpp"
 #include "bridge/scheduler.hpp"
+#include "runtime/client_metrics.hpp"
 
 namespace bascule::bridge {
 
@@ -58,6 +59,7 @@ Task<> Controllers::run(std::stop_token stop) {
       {self.kube, self.slurm, self.nodes, self.mirror, self.events, self.metrics, devices, &self.pods, must_lead},
       self.options.config, {bridge, cluster}, self.options.node_workers);
   const auto slurm = watch_slurm(self.metrics, self.mirror);
+  const auto dropped = runtime::watch_events(self.metrics, self.events);
   self.pods.start();
   self.nodes.start();
   self.devices.start();

@@ -8,6 +8,7 @@
 #include "bridge/pod_patch.hpp"
 #include "bridge/scheduler_impl.hpp"
 #include "bridge/unit_jobs.hpp"
+#include "runtime/client_metrics.hpp"
 #include "slurm/hostlist.hpp"
 
 namespace bascule::bridge {
@@ -274,6 +275,7 @@ Task<> Scheduler::run(std::stop_token stop) {
   self.connect();
   const auto waiting = watch_waiting(self.metrics, self.pods, self.self.bridge);
   const auto slurm = watch_slurm(self.metrics, self.mirror);
+  const auto dropped = runtime::watch_events(self.metrics, self.events);
   self.pods.start();
   self.nodes.start();
   self.jobs.start();

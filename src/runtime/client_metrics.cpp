@@ -117,6 +117,13 @@ net::Handler counted_webhook(Metrics& metrics, const Clock& clock, const std::ve
   };
 }
 
+std::shared_ptr<void> watch_events(Metrics* metrics, const kube::EventRecorder& events) {
+  if (metrics == nullptr) return nullptr;
+  const Counter dropped = metrics->counter("bascule_events_dropped_total",
+                                           "Events that were not written: refused, too many, or not taken in time", {});
+  return metrics->on_collect([dropped, &events] { dropped.raise_to(static_cast<double>(events.dropped())); });
+}
+
 Gauge leader_metric(Metrics& metrics, const std::string& lease) {
   const Gauge gauge =
       metrics.gauge("leader_election_master_status", "1 while this process holds the lease", {{"name", lease}});

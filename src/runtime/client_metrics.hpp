@@ -2,10 +2,12 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "kube/client.hpp"
+#include "kube/events.hpp"
 #include "net/http.hpp"
 #include "runtime/metrics.hpp"
 
@@ -18,6 +20,10 @@ std::function<void(const kube::CallReport&)> client_metrics(Metrics& metrics, st
 // For kube::ClientOptions::report_cache: bascule_kubernetes_cache_failures by resource and namespace, of all informers
 // together. Outlived by `metrics`.
 std::function<void(const kube::CacheReport&)> cache_metrics(Metrics& metrics);
+
+// bascule_events_dropped_total: events that were not written, read whenever somebody asks, as long as the returned
+// token lives. nullptr without metrics.
+std::shared_ptr<void> watch_events(Metrics* metrics, const kube::EventRecorder& events);
 
 // A webhook's handler that also counts what is asked on `paths`: controller_runtime_webhook_requests_total,
 // _latency_seconds and _requests_in_flight. Outlived by `metrics` and `clock`.

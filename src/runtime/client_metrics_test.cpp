@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/manual_loop.hpp"
+#include "net/loopback.hpp"
 #include "testing/run.hpp"
 
 namespace bascule::runtime {
@@ -27,6 +28,25 @@ TEST(ClientMetrics, CallsToTheApiServer) {
   EXPECT_THAT(text, HasSubstr(get + R"("0.025"} 1)"));
   EXPECT_THAT(text, HasSubstr(get + R"("60"} 2)"));
   EXPECT_THAT(text, Not(HasSubstr(get + R"("0.01")")));
+}
+
+TEST(ClientMetrics, EventsThatWereNotWritten) {
+  Metrics metrics;
+  ManualLoop loop;
+  const net::Handler handler = [](const net::ServerRequest& request, std::stop_token) -> Task<net::ServerResponse> {
+    co_return net::ServerResponse{.body = request.body};
+  };
+  const auto transport = net::make_loopback(loop, handler);
+  kube::Client client(loop, *transport, {});
+  kube::EventRecorder events(client, "bridge", "host");
+  const auto watched = watch_events(&metrics, events);
+  EXPECT_THAT(metrics.text(), HasSubstr("bascule_events_dropped_total 0\n")) << "from the start";
+  for (int i = 0; i < 30; ++i) {
+    events.record({"v1", "Pod", {"ns", "p"}, Uid()}, kube::EventType::kNormal, "Waiting", "", std::to_string(i));
+  }
+  EXPECT_THAT(metrics.text(), HasSubstr("bascule_events_dropped_total 5\n")) << "25 of one object";
+  bascule::testing::run(loop, events.stop(loop.now() + 1s));
+  EXPECT_EQ(watch_events(nullptr, events), nullptr);
 }
 
 TEST(ClientMetrics, CopiesThatAreNotKeptUpToDate) {

@@ -4,6 +4,7 @@
 #include "operator/api/resources.hpp"
 #include "operator/config/slurm_conf.hpp"
 #include "operator/reconcile/ready_metrics.hpp"
+#include "runtime/client_metrics.hpp"
 
 namespace bascule::op::reconcile {
 
@@ -190,6 +191,7 @@ Operator::~Operator() = default;
 Task<> Operator::run(std::stop_token stop) {
   Impl& self = *impl_;
   kube::EventRecorder events(self.kube, "slurm-operator", self.options.instance);
+  const auto dropped = runtime::watch_events(self.metrics, events);
   std::vector<std::string> namespaces = self.options.namespaces;
   if (namespaces.empty()) namespaces.emplace_back();
   std::vector<std::unique_ptr<Domain>> domains;
