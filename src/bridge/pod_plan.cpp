@@ -1,6 +1,7 @@
 #include "bridge/pod_plan.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "bridge/names.hpp"
@@ -28,7 +29,14 @@ bool needs_job(const kube::Pod& pod) {
 
 class PodPlanner final {
  public:
-  PodPlanner(const PodSyncView& view, PodSyncMemory& memory, TimePoint now) : view_(view), memory_(memory), now_(now) {}
+  PodPlanner(const PodSyncView& view, PodSyncMemory& memory, TimePoint now) : view_(view), memory_(memory), now_(now) {
+    for (const PodPtr& pod : view_.pods) {
+      pods_.emplace(pod->meta.uid, pod.get());
+      if (const JobId label = label_of(*pod)) labelled_[label].push_back(pod.get());
+      pod_waits_ = pod_waits_ || wants_node(*pod);
+    }
+    for (const JobView& view_of : view_.jobs) jobs_.emplace(view_of.job->id, &view_of);
+  }
 
   PodSyncPlan run() {
     if (!view_.synced) return {};
@@ -36,17 +44,12 @@ class PodPlanner final {
       if (holds_node(*pod) && !pod->deleting()) check_allocation(pod);
     }
     for (const JobView& job : view_.jobs) check_job(job);
-    std::erase_if(memory_.without_pods, [this](const auto& one) {
-      return std::ranges::none_of(view_.jobs, [&](const JobView& view) { return view.job->id == one.first; });
-    });
+    std::erase_if(memory_.without_pods, [this](const auto& one) { return !jobs_.contains(one.first); });
     std::erase_if(memory_.released, [this](const auto& one) {
-      return std::ranges::none_of(view_.pods, [&](const PodPtr& pod) {
-        return pod->meta.uid == one.first && pod->meta.has_finalizer(names::kFinalizer);
-      });
+      const kube::Pod* pod = pod_of(one.first);
+      return pod == nullptr || !pod->meta.has_finalizer(names::kFinalizer);
     });
-    const auto gone = [this](const auto& one) {
-      return std::ranges::none_of(view_.pods, [&](const PodPtr& pod) { return pod->meta.uid == one.first; });
-    };
+    const auto gone = [this](const auto& one) { return !pods_.contains(one.first); };
     std::erase_if(memory_.unknown, gone);
     std::erase_if(memory_.unheard_of, gone);
     std::erase_if(memory_.ended, gone);
@@ -55,8 +58,8 @@ class PodPlanner final {
     if (std::ranges::none_of(plan_.deletes, disrupted)) memory_.undisrupted.reset();
     for (const PodPtr& pod : view_.pods) check_release(pod);
     for (const ClaimPtr& claim : view_.device_claims) {
-      const auto pod = std::ranges::find(view_.pods, claim->pod, [](const PodPtr& one) { return one->meta.uid; });
-      if (pod == view_.pods.end() || needs_job(**pod) || is_going(*claim) || serves_others(*claim)) continue;
+      const kube::Pod* pod = pod_of(claim->pod);
+      if (pod == nullptr || needs_job(*pod) || is_going(*claim) || serves_others(*claim)) continue;
       plan_.device_drops.push_back(claim);
     }
     if (plan_.device_drops.empty()) memory_.undropped.reset();
@@ -64,6 +67,15 @@ class PodPlanner final {
   }
 
  private:
+  const kube::Pod* pod_of(const Uid& uid) const {
+    const auto it = pods_.find(uid);
+    return it == pods_.end() ? nullptr : it->second;
+  }
+  const JobView* view_of(JobId id) const {
+    const auto it = jobs_.find(id);
+    return it == jobs_.end() ? nullptr : it->second;
+  }
+
   void check_allocation(const PodPtr& pod) {
     const JobId id = label_of(*pod);
     if (!id) return without_label(pod);
@@ -120,8 +132,8 @@ class PodPlanner final {
 
   // Slurm may have given the nodes to somebody else already. The job waits for whoever comes in place of the pod.
   void with_requeued_job(const PodPtr& pod, const slurm::Job& job) {
-    const auto view = std::ranges::find(view_.jobs, job.id, [](const JobView& one) { return one.job->id; });
-    const bool waits = view != view_.jobs.end() && has_successors(view->record);
+    const JobView* view = view_of(job.id);
+    const bool waits = view != nullptr && has_successors(view->record);
     end_pod(pod, job.id,
             "Slurm job " + job.id.str() + " was preempted or requeued" +
                 (waits ? ""
@@ -165,8 +177,7 @@ class PodPlanner final {
 
   // That of a large gang is long, and asked for by each of its pods.
   const JobRecord* record_of(const slurm::Job& job) {
-    const auto ours = std::ranges::find(view_.jobs, job.id, [](const JobView& one) { return one.job->id; });
-    if (ours != view_.jobs.end()) return &ours->record;
+    if (const JobView* ours = view_of(job.id)) return &ours->record;
     const auto [other, fresh] = others_.try_emplace(job.id);
     if (fresh) other->second = parse_record(job.admin_comment);
     return other->second ? &*other->second : nullptr;
@@ -231,8 +242,7 @@ class PodPlanner final {
 
   void check_job(const JobView& view) {
     if (view.job->states.ended()) return;
-    const bool needed =
-        std::ranges::any_of(view_.pods, [&](const PodPtr& pod) { return counts_on(*pod, view) && needs_job(*pod); });
+    const bool needed = any_counts_on(view, needs_job);
     // Of a job that waits the scheduler writes it, with all else that it asks for.
     const bool overwritten = view.overwritten && view.job->states.base != slurm::JobState::kPending;
     if (needed && (view.record.legacy || overwritten)) {
@@ -247,8 +257,8 @@ class PodPlanner final {
     if (needed || waits_for_successors(view) || waits_for_the_scheduler(view)) return;
     PodSyncPlan::Cancel cancel{view.job->id, {}, {}, view_.pods.empty() ? "its pods are gone" : "its pods are over"};
     for (std::size_t i = 0; i < view.record.uids.size() && i < view.record.pods.size(); ++i) {
-      const auto pod = std::ranges::find(view_.pods, view.record.uids[i], [](const PodPtr& p) { return p->meta.uid; });
-      if (pod != view_.pods.end() && !counts_on(**pod, view)) continue;
+      const kube::Pod* pod = pod_of(view.record.uids[i]);
+      if (pod != nullptr && !counts_by_record(*pod, view)) continue;
       cancel.pods.push_back(view.record.pods[i]);
       cancel.uids.push_back(view.record.uids[i]);
     }
@@ -258,20 +268,14 @@ class PodPlanner final {
   bool waits_for_successors(const JobView& view) {
     if (!requeued(*view.job) || launch_failed(*view.job) || !has_successors(view.record)) return false;
     // Started again it is in use, or was.
-    if (runs(*view.job) && std::ranges::none_of(view_.pods, [&](const PodPtr& pod) {
-          return counts_on(*pod, view) && requeued_since(*view.job, *pod);
-        })) {
-      return false;
-    }
+    const auto was_stopped = [&view](const kube::Pod& pod) { return requeued_since(*view.job, pod); };
+    if (runs(*view.job) && !any_counts_on(view, was_stopped)) return false;
     return is_kept(*view.job);
   }
 
   // Members that wait may be given the nodes of those that are over: the scheduler may be binding one this instant, and
   // a cancelled job would end it.
-  bool waits_for_the_scheduler(const JobView& view) {
-    return runs(*view.job) && std::ranges::any_of(view_.pods, [](const PodPtr& pod) { return wants_node(*pod); }) &&
-           is_kept(*view.job);
-  }
+  bool waits_for_the_scheduler(const JobView& view) { return runs(*view.job) && pod_waits_ && is_kept(*view.job); }
 
   bool is_kept(const slurm::Job& job) {
     const TimePoint until = memory_.without_pods.try_emplace(job.id, now_).first->second + kSuccessorsWithin;
@@ -282,13 +286,25 @@ class PodPlanner final {
 
   void wake_at(TimePoint when) { plan_.wake = plan_.wake ? std::min(*plan_.wake, when) : when; }
 
-  // The label says which job a pod counts on; while it names none that lives, the records do.
-  bool counts_on(const kube::Pod& pod, const JobView& view) const {
+  // The label says which job a pod counts on; while it names none that lives, the records do. A unit may have a job for
+  // each of thousands of pods: only those are looked at that a job's label or record may mean.
+  template <class Such>
+  bool any_counts_on(const JobView& view, Such such) const {
+    const auto labelled = labelled_.find(view.job->id);
+    if (labelled != labelled_.end() &&
+        std::ranges::any_of(labelled->second, [&such](const kube::Pod* pod) { return such(*pod); })) {
+      return true;
+    }
+    return std::ranges::any_of(view.record.uids, [&](const Uid& uid) {
+      const kube::Pod* pod = pod_of(uid);
+      return pod != nullptr && counts_by_record(*pod, view) && such(*pod);
+    });
+  }
+  // Of a pod that the record names.
+  bool counts_by_record(const kube::Pod& pod, const JobView& view) const {
     const JobId label = label_of(pod);
-    if (label == view.job->id) return true;
-    const bool elsewhere = std::ranges::any_of(
-        view_.jobs, [label](const JobView& other) { return other.job->id == label && !other.job->states.ended(); });
-    return !elsewhere && std::ranges::find(view.record.uids, pod.meta.uid) != view.record.uids.end();
+    const JobView* other = view_of(label);
+    return label == view.job->id || other == nullptr || other->job->states.ended();
   }
 
   void check_release(const PodPtr& pod) {
@@ -317,6 +333,10 @@ class PodPlanner final {
   const PodSyncView& view_;
   PodSyncMemory& memory_;
   TimePoint now_;
+  std::unordered_map<Uid, const kube::Pod*> pods_;
+  std::unordered_map<JobId, std::vector<const kube::Pod*>> labelled_;
+  std::unordered_map<JobId, const JobView*> jobs_;
+  bool pod_waits_ = false;                                  // one of them
   std::map<JobId, std::optional<JobRecord>> others_;        // records of jobs that are not of this unit
   std::map<JobId, std::unordered_set<std::string>> hosts_;  // of jobs that run; empty: not known
   PodSyncPlan plan_;

@@ -33,7 +33,7 @@ void UnitPlanner::running(HeldJob& held) {
   if (!knows_layout(held)) return;
   const std::size_t volumes = plan_.volumes.size();
   Seats found = seats(held);
-  const std::size_t members = held.staying() + held.pods.size() + placed(&held);
+  const std::size_t members = held.staying() + held.pods.size() + placed_ - placed_by(held);
   const bool starts = held.staying() == 0;  // what only ends on its nodes is another gang
   // Members whose volumes were made on these nodes could start on no others.
   const bool all = found.refused.empty() && found.denied.empty() && found.absent.empty() && members >= minimum();
@@ -152,10 +152,8 @@ bool UnitPlanner::knows_devices(const HeldJob& held, const Seats& seats) {
 }
 
 bool UnitPlanner::holds_devices(JobId id) const {
-  return std::ranges::any_of(unit_.jobs, [id](const JobView& view) {
-    const slurm::JobStates& states = view.job->states;
-    return view.job->id == id && !states.ended() && states.base != slurm::JobState::kPending;
-  });
+  const slurm::Job* job = find_job(id);
+  return job != nullptr && !job->states.ended() && job->states.base != slurm::JobState::kPending;
 }
 
 // The job that gave the devices is over, or queued again: Slurm may have given them to another pod already.

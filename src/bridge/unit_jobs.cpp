@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "bridge/names.hpp"
@@ -49,7 +50,6 @@ class Assigner final {
     HeldJob held;
     std::vector<std::string> taken;  // Kubernetes nodes of the pods it holds
     std::vector<std::string> free;   // running: Slurm names of hosts without a pod
-    bool wanted = false;             // a pod that is not over is named by its record or label
   };
 
   void rank_jobs() {
@@ -75,20 +75,23 @@ class Assigner final {
       return std::tuple(-count.bound, -count.labelled, !runs(*state.held.view->job), id);
     };
     std::ranges::sort(states_, {}, rank);
+    for (State& state : states_) {  // stay where they are from now on
+      by_id_.emplace(state.held.view->job->id, &state);
+      for (const Uid& pod : state.held.view->record.uids) by_pod_.emplace(pod, &state);
+    }
   }
 
   State* find(JobId id) {
-    const auto it = std::ranges::find_if(states_, [id](const State& s) { return s.held.view->job->id == id; });
-    return id && it != states_.end() ? &*it : nullptr;
+    const auto it = by_id_.find(id);
+    return id && it != by_id_.end() ? it->second : nullptr;
   }
 
   State* owner_of(const kube::Pod& pod) {
     if (State* labelled = find(label_of(pod))) return labelled;
     const auto marked = memory_.marked.find(pod.meta.uid);
     if (State* known = marked == memory_.marked.end() ? nullptr : find(marked->second)) return known;
-    const auto named =
-        std::ranges::find_if(states_, [&pod](const State& state) { return names_pod(*state.held.view, pod.meta.uid); });
-    return named == states_.end() ? nullptr : &*named;
+    const auto named = by_pod_.find(pod.meta.uid);
+    return named == by_pod_.end() ? nullptr : named->second;
   }
 
   void hold(const PodPtr& pod, std::string node) {
@@ -179,7 +182,7 @@ class Assigner final {
   // have been bound yet: a member may be made anew while the others wait for their volumes.
   void refill() {
     for (State& state : states_) {
-      if (state.held.members() == 0) continue;
+      if (state.held.members() == 0 || state.free.empty()) continue;
       take(state, out_.uncovered);
       for (State& other : states_) {
         if (other.held.view->job->states.base == slurm::JobState::kPending) take(state, other.held.pods);
@@ -207,14 +210,24 @@ class Assigner final {
 
   UnitJobs finish() {
     sort_by_rank(out_.uncovered);
+    std::unordered_map<Uid, const kube::Pod*> live;
+    std::unordered_map<JobId, std::vector<const kube::Pod*>> labelled;
+    for (const PodPtr& pod : unit_.pods) {
+      if (pod->terminal() || pod->deleting()) continue;
+      live.emplace(pod->meta.uid, pod.get());
+      labelled[label_of(*pod)].push_back(pod.get());
+    }
     for (State& state : states_) {
       const JobView& view = *state.held.view;
+      const auto needs = [&view](const kube::Pod& pod) { return !(pod.bound() && requeued_since(*view.job, pod)); };
+      const auto named = [&](const Uid& uid) {
+        const auto pod = live.find(uid);
+        return pod != live.end() && needs(*pod->second);
+      };
       if (state.held.members() > 0) {
         out_.jobs.push_back(std::move(state.held));
-      } else if (std::ranges::any_of(unit_.pods, [&](const PodPtr& pod) {
-                   return !pod->terminal() && !pod->deleting() && !(pod->bound() && requeued_since(*view.job, *pod)) &&
-                          (names_pod(view, pod->meta.uid) || label_of(*pod) == view.job->id);
-                 })) {
+      } else if (std::ranges::any_of(view.record.uids, named) ||
+                 std::ranges::any_of(labelled[view.job->id], [&](const kube::Pod* pod) { return needs(*pod); })) {
         out_.surplus.push_back(&view);
       }
     }
@@ -226,6 +239,8 @@ class Assigner final {
   const NodeView& nodes_;
   const UnitMemory& memory_;
   std::vector<State> states_;
+  std::unordered_map<JobId, State*> by_id_;
+  std::unordered_map<Uid, State*> by_pod_;  // the best whose record names it
   UnitJobs out_;
 };
 

@@ -1,5 +1,7 @@
 #include "bridge/unit_plan.hpp"
 
+#include <unordered_set>
+
 #include "base/time.hpp"
 #include "bridge/names.hpp"
 #include "bridge/unit_planner.hpp"
@@ -10,8 +12,13 @@ using namespace std::chrono_literals;
 
 UnitPlan UnitPlanner::run() {
   std::vector<PodPtr> waiting;
+  std::unordered_set<Uid> waits;
+  for (const JobView& view : unit_.jobs) by_id_.emplace(view.job->id, &view);
   for (const PodPtr& pod : unit_.pods) {
-    if (wants_node(*pod)) waiting.push_back(pod);
+    if (wants_node(*pod)) {
+      waiting.push_back(pod);
+      waits.insert(pod->meta.uid);
+    }
     if (pod->bound() || pod->terminal()) memory_.binding.erase(pod->meta.uid);
     if (label_of(*pod)) memory_.marked.erase(pod->meta.uid);
   }
@@ -23,9 +30,7 @@ UnitPlan UnitPlanner::run() {
     if (unseen) plan_.unseen.push_back(one.first);
     return unseen;
   });
-  std::erase_if(memory_.denied, [&waiting](const auto& one) {
-    return std::ranges::none_of(waiting, [&one](const PodPtr& pod) { return pod->meta.uid == one.first; });
-  });
+  std::erase_if(memory_.denied, [&waits](const auto& one) { return !waits.contains(one.first); });
   if (!slurm_.synced) {
     if (waiting.empty()) return {};
     wake_at(now_ + 1s);
@@ -35,13 +40,10 @@ UnitPlan UnitPlanner::run() {
   if (unit_.labelled != slurm::Knowledge::kUnknown) memory_.unlisted_since.reset();
   std::erase_if(memory_.refused, [this](const auto& host) { return host.second <= now_; });
   std::erase_if(memory_.running, [this](const auto& one) {
-    return std::ranges::none_of(unit_.jobs, [&](const JobView& view) {
-      return std::pair(view.job->id, view.job->restart_count) == one.first && runs(*view.job);
-    });
+    const slurm::Job* job = find_job(one.first.first);
+    return job == nullptr || job->restart_count != one.first.second || !runs(*job);
   });
-  const auto of_no_job = [this](const auto& one) {
-    return std::ranges::none_of(unit_.jobs, [&](const JobView& view) { return view.job->id == one.first; });
-  };
+  const auto of_no_job = [this](const auto& one) { return find_job(one.first) == nullptr; };
   std::erase_if(memory_.given_up, [&](const auto& one) { return of_no_job(one.first); });
   take_back_hosts(waiting);
   std::erase_if(memory_.ended, of_no_job);
@@ -56,6 +58,8 @@ UnitPlan UnitPlanner::run() {
   drop_device_claims(waiting);
   jobs_ = assign_pods(config_, unit_, nodes_, memory_);
   cancel_surplus();
+  placed_ = unit_.root && unit_.root->gang ? done() : 0;
+  for (const HeldJob& held : jobs_.jobs) placed_ += placed_by(held);
   if (waiting.empty()) return std::move(plan_);
   for (HeldJob& held : jobs_.jobs) with_job(held);
   if (jobs_.uncovered.empty()) {
@@ -82,14 +86,9 @@ std::size_t UnitPlanner::done() const {
   }));
 }
 
-// Members that hold a node and are not going, or are about to have one, by jobs other than `except`, and those that are
-// done.
-std::size_t UnitPlanner::placed(const HeldJob* except) const {
-  std::size_t count = unit_.root && unit_.root->gang ? done() : 0;
-  for (const HeldJob& held : jobs_.jobs) {
-    if (&held != except) count += held.staying() + (runs(*held.view->job) ? held.pods.size() : 0);
-  }
-  return count;
+const slurm::Job* UnitPlanner::find_job(JobId id) const {
+  const auto it = by_id_.find(id);
+  return it == by_id_.end() ? nullptr : it->second->job.get();
 }
 
 void UnitPlanner::cancel_surplus() {
@@ -154,7 +153,7 @@ void UnitPlanner::pending(HeldJob& held) {
     plan_.cancels.push_back({view.job->id, why});
     return wait(held.pods, "SlurmJobEnded", "Slurm job " + view.job->id.str() + " is given back: " + why);
   }
-  const std::size_t others = placed(&held);
+  const std::size_t others = placed_ - placed_by(held);
   if (unit_.root && unit_.root->gang && held.pods.size() + jobs_.uncovered.size() + others < minimum()) {
     // Members of a requeued gang come one by one.
     if (!requeued(*view.job)) {

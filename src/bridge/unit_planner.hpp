@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "bridge/unit_jobs.hpp"
 #include "bridge/unit_plan.hpp"
@@ -33,7 +34,11 @@ class UnitPlanner final {
   // unit_plan.cpp
   std::uint32_t minimum() const { return unit_.root && unit_.root->gang ? unit_.root->gang->minimum : 1; }
   std::size_t done() const;
-  std::size_t placed(const HeldJob* except = nullptr) const;
+  // Members that hold a node and are not going, or are about to have one, by this job.
+  static std::size_t placed_by(const HeldJob& held) {
+    return held.staying() + (runs(*held.view->job) ? held.pods.size() : 0);
+  }
+  const slurm::Job* find_job(JobId id) const;  // of the unit's; nullptr: it has none of that id
 
   void cancel_surplus();
   void with_job(HeldJob& held);
@@ -116,7 +121,9 @@ class UnitPlanner final {
   UnitMemory& memory_;
   TimePoint now_;
   WallTime wall_;
+  std::unordered_map<JobId, const JobView*> by_id_;
   UnitJobs jobs_;
+  std::size_t placed_ = 0;  // members that hold a node, or are about to, and those that are done
   UnitPlan plan_;
 };
 

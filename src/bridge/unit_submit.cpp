@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <unordered_set>
 
 #include "bridge/names.hpp"
 #include "bridge/unit_planner.hpp"
@@ -28,13 +29,13 @@ void UnitPlanner::without_job(const std::vector<PodPtr>& pods) {
     return wait(pods, "OwnerUnknown", unit_.root_problem);
   }
   if (inherit(pods)) return;
-  if (!gang_allows(pods, pods.size() + placed())) return;
+  if (!gang_allows(pods, pods.size() + placed_)) return;
   if (memory_.hold_until && now_ < *memory_.hold_until) {
     wake_at(*memory_.hold_until);
     return wait(pods, "SlurmRefused", why_refused(pods));
   }
   if (ended_lately(pods)) return;
-  auto wanted = describe(pods, placed());
+  auto wanted = describe(pods, placed_);
   if (wanted) {
     plan_.submit = std::move(wanted->description);
     if (plan_.submit->excluded_nodes->empty()) plan_.submit->excluded_nodes.reset();
@@ -132,9 +133,11 @@ bool UnitPlanner::gang_allows(const std::vector<PodPtr>& pods, std::size_t membe
 bool UnitPlanner::ended_lately(const std::vector<PodPtr>& pods) {
   const slurm::Job* last = nullptr;
   int count = 0;
+  std::unordered_set<Uid> these;
+  for (const PodPtr& pod : pods) these.insert(pod->meta.uid);
   for (const JobView& view : unit_.jobs) {
-    const auto named = [&view](const PodPtr& pod) { return std::ranges::count(view.record.uids, pod->meta.uid) > 0; };
-    if (!view.job->states.ended() || std::ranges::none_of(pods, named)) continue;
+    const auto named = [&these](const Uid& pod) { return these.contains(pod); };
+    if (!view.job->states.ended() || std::ranges::none_of(view.record.uids, named)) continue;
     ++count;
     if (last == nullptr || view.job->end_time >= last->end_time) last = view.job.get();
   }
