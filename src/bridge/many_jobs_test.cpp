@@ -51,6 +51,26 @@ TEST_F(ManyJobsTest, TheSchedulersPlanIsCheap) {
   EXPECT_EQ(made.waiting.size(), view.pods.size());
 }
 
+TEST_F(ManyJobsTest, SeveralAreSubmittedByOnePlan) {
+  const UnitPlan made = plan();
+  ASSERT_TRUE(made.submit);
+  ASSERT_EQ(made.more.size(), 15u);
+  std::set<Uid> named;
+  const auto names = [&named](const slurm::JobDescription& job) {
+    const auto record = parse_record(*job.admin_comment);
+    named.insert(record->uids.begin(), record->uids.end());
+  };
+  names(*made.submit);
+  for (const slurm::JobDescription& one : made.more) {
+    EXPECT_EQ(one.tasks, 1u);
+    names(one);
+  }
+  EXPECT_EQ(named.size(), 16u);
+  EXPECT_TRUE(named.contains(Uid("uid-w-0")) && named.contains(Uid("uid-w-15"))) << "in order of rank";
+  view.root->gang->minimum = 2;
+  EXPECT_TRUE(plan().more.empty()) << "who start together are looked at together";
+}
+
 TEST_F(ManyJobsTest, ThePodSyncsPlanIsCheap) {
   add_waiting_jobs();
   PodSyncView sync{view.uid, view.pods, view.jobs, {}, JobId{5'000}, true};

@@ -38,6 +38,9 @@ json::Value binding(const kube::Pod& pod, const std::string& node, const UnitPla
 Task<> Scheduler::Impl::act(const UnitPlan& plan, Uid unit, std::stop_token stop) {
   for (const UnitPlan::Cancel& cancel : plan.cancels) co_await cancel_job(cancel, unit, stop);
   if (plan.submit) co_await submit(*plan.submit, unit, stop);
+  for (const slurm::JobDescription& one : plan.more) {
+    if (memory[unit].failures == 0) co_await submit(one, unit, stop);
+  }
   if (plan.update) {
     const JobId job = plan.update->job;
     handed_on.insert(job);

@@ -230,6 +230,9 @@ class Simulator final {
       add({{}, "cancel", {}, cancel.job, {}, {}, cancel.why, nullptr});
     }
     if (plan.submit) add_request("submit", JobId{}, "no Slurm job stands for it yet: ", *plan.submit);
+    for (const slurm::JobDescription& one : plan.more) {
+      add_request("submit", JobId{}, "no Slurm job stands for it yet: ", one);
+    }
     if (plan.update) {
       add_request("update", plan.update->job,
                   "the waiting job is no longer what is wanted: ", plan.update->description);

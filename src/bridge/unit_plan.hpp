@@ -241,6 +241,7 @@ struct UnitPlan {
     Volumes::Binding binding;
   };
   std::optional<slurm::JobDescription> submit;
+  std::vector<slurm::JobDescription> more;  // for others of its pods, after that one, as long as Slurm takes them
   std::optional<Update> update;
   std::vector<Cancel> cancels;
   std::vector<Mark> marks;

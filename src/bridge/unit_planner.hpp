@@ -62,6 +62,8 @@ class UnitPlanner final {
   };
   void without_job(const std::vector<PodPtr>& pods);
   std::string foreign_job() const;
+  void submit_more(std::vector<PodPtr> pods);
+  static slurm::JobDescription submit_of(Wanted wanted);
   std::string why_refused(const std::vector<PodPtr>& pods) const;
   bool inherit(const std::vector<PodPtr>& pods);
   bool doubt_settled(const std::vector<PodPtr>& pods);

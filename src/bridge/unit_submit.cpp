@@ -10,6 +10,9 @@ namespace bascule::bridge {
 
 using namespace std::chrono_literals;
 
+// In one plan: bindings of the unit wait for them.
+constexpr std::size_t kMoreSubmits = 15;
+
 void UnitPlanner::without_job(const std::vector<PodPtr>& pods) {
   if (memory_.submitting) return wait(pods, "Submitting", "a job is being submitted to Slurm");
   // They may have been bound, have run and be over. There is no telling them anything either.
@@ -37,8 +40,10 @@ void UnitPlanner::without_job(const std::vector<PodPtr>& pods) {
   if (ended_lately(pods)) return;
   auto wanted = describe(pods, placed_);
   if (wanted) {
-    plan_.submit = std::move(wanted->description);
-    if (plan_.submit->excluded_nodes->empty()) plan_.submit->excluded_nodes.reset();
+    const std::size_t taken = wanted->record.uids.size();
+    const bool packed = wanted->record.cpus > 0;
+    plan_.submit = submit_of(std::move(*wanted));
+    if (packed) submit_more({pods.begin() + static_cast<std::ptrdiff_t>(taken), pods.end()});
   } else {
     plan_.waits_for_nodes = true;
     plan_.waiting.push_back(std::move(wanted.error()));
@@ -54,6 +59,23 @@ std::string UnitPlanner::foreign_job() const {
          ", named by the pod's label, does not say whose it is: its admin comment was overwritten, " + "it is " +
          in_quotes(unit_.foreign->admin_comment) + "; if it is of this pod, scancel " + id +
          ", which else holds its nodes for nobody; ";
+}
+
+slurm::JobDescription UnitPlanner::submit_of(Wanted wanted) {
+  if (wanted.description.excluded_nodes->empty()) wanted.description.excluded_nodes.reset();
+  return std::move(wanted.description);
+}
+
+// Members of an array that need not start together have a job each: with thousands of them a plan for each would cost
+// minutes.
+void UnitPlanner::submit_more(std::vector<PodPtr> pods) {
+  if (!unit_.root->gang || minimum() != 1) return;
+  for (const PodPtr& pod : pods) {
+    if (plan_.more.size() >= kMoreSubmits) return;
+    auto wanted = describe({pod}, placed_);
+    if (!wanted) return;
+    plan_.more.push_back(submit_of(std::move(*wanted)));
+  }
 }
 
 // Slurm's words, and what it cannot know: that Kubernetes has GPUs where it counts none.
