@@ -1,5 +1,7 @@
 #include "bridge/beside.hpp"
 
+#include "base/log.hpp"
+
 namespace bascule::bridge {
 
 bool Beside::start(const std::string& ns, const Uid& about, Work work) {
@@ -15,7 +17,13 @@ Task<> Beside::run(std::string ns, Uid about, Work work) {
     const std::stop_token stop = stopping_.get_token();
     const Semaphore::Permit turn = co_await line.turns.acquire(stop);
     const Semaphore::Permit any = co_await all_.acquire(stop);
-    if (turn && any && !stop.stop_requested()) co_await work(stop);
+    try {
+      if (turn && any && !stop.stop_requested()) co_await work(stop);
+    } catch (const std::exception& error) {  // nobody waits for it
+      if (!stop.stop_requested()) {
+        log::limited(log::Level::kWarning, std::chrono::seconds(10), "something was not told", {{"why", error}});
+      }
+    }
   }
   told_of_.erase(about);
   if (--line.work == 0) lines_.erase(ns);

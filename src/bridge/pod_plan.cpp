@@ -44,7 +44,9 @@ class PodPlanner final {
       if (holds_node(*pod) && !pod->deleting()) check_allocation(pod);
     }
     for (const JobView& job : view_.jobs) check_job(job);
-    std::erase_if(memory_.without_pods, [this](const auto& one) { return !jobs_.contains(one.first); });
+    const auto of_no_job = [this](const auto& one) { return !jobs_.contains(one.first); };
+    std::erase_if(memory_.without_pods, of_no_job);
+    std::erase_if(memory_.adopted, of_no_job);
     std::erase_if(memory_.released, [this](const auto& one) {
       const kube::Pod* pod = pod_of(one.first);
       return pod == nullptr || !pod->meta.has_finalizer(names::kFinalizer);
@@ -245,14 +247,7 @@ class PodPlanner final {
     const bool needed = any_counts_on(view, needs_job);
     // Of a job that waits the scheduler writes it, with all else that it asks for.
     const bool overwritten = view.overwritten && view.job->states.base != slurm::JobState::kPending;
-    if (needed && (view.record.legacy || overwritten)) {
-      PodSyncPlan::Adopt adopt{view.job->id, view.record};
-      adopt.record.legacy = false;
-      const std::size_t room = room_for_pods(adopt.record);
-      adopt.record.pods.resize(std::min(room, adopt.record.pods.size()));
-      adopt.record.uids.resize(std::min(room, adopt.record.uids.size()));
-      plan_.adopts.push_back(std::move(adopt));
-    }
+    if (needed && (view.record.legacy || overwritten)) adopt(view);
     if (needed) memory_.without_pods.erase(view.job->id);
     if (needed || waits_for_successors(view) || waits_for_the_scheduler(view)) return;
     PodSyncPlan::Cancel cancel{view.job->id, {}, {}, view_.pods.empty() ? "its pods are gone" : "its pods are over"};
@@ -263,6 +258,19 @@ class PodPlanner final {
       cancel.uids.push_back(view.record.uids[i]);
     }
     plan_.cancels.push_back(std::move(cancel));
+  }
+
+  // Ever less often: a plug-in of Slurm may write over each of our writes.
+  void adopt(const JobView& view) {
+    Pace& pace = memory_.adopted[view.job->id];
+    if (pace.times > 0 && now_ < pace.next(kAdoptAtMost)) return wake_at(pace.next(kAdoptAtMost));
+    pace.mark(now_, 2 * kAdoptAtMost);
+    PodSyncPlan::Adopt adopt{view.job->id, view.record};
+    adopt.record.legacy = false;
+    const std::size_t room = room_for_pods(adopt.record);
+    adopt.record.pods.resize(std::min(room, adopt.record.pods.size()));
+    adopt.record.uids.resize(std::min(room, adopt.record.uids.size()));
+    plan_.adopts.push_back(std::move(adopt));
   }
 
   bool waits_for_successors(const JobView& view) {

@@ -20,12 +20,14 @@
 #include <string>
 #include <vector>
 
+#include "bridge/pace.hpp"
 #include "bridge/unit.hpp"
 #include "bridge/unit_plan.hpp"
 
 namespace bascule::bridge {
 
 // How long a requeued job keeps its place in the queue for pods that are made in place of those it stopped.
+inline constexpr Duration kAdoptAtMost = std::chrono::minutes(10);
 inline constexpr Duration kSuccessorsWithin = std::chrono::seconds(60);
 // How much the clocks of Slurm and Kubernetes may differ; MUNGE allows no more within Slurm.
 inline constexpr Duration kClocksDiffer = std::chrono::minutes(5);
@@ -35,6 +37,7 @@ inline constexpr Duration kUnheardOf = std::chrono::minutes(2);
 // What the pod sync remembers of one unit. Losing it costs time, never correctness.
 struct PodSyncMemory {
   std::map<JobId, TimePoint> without_pods;  // jobs that may be needed yet, since when nobody does
+  std::map<JobId, Pace> adopted;            // jobs whose record was written
   std::map<Uid, TimePoint> released;        // pods whose finalizer was removed; the watch has yet to say so
   std::map<Uid, TimePoint> unknown;         // pods that are over or gone and whose job is not known, since when
   std::map<Uid, TimePoint> unheard_of;      // bound pods whose job is above all that Slurm lists, since when
@@ -47,8 +50,8 @@ struct PodSyncMemory {
   std::optional<TimePoint> undisrupted;  // the API server fails to write DisruptionTarget of one of them, since then
   std::optional<TimePoint> undropped;    // ... to remove a claim of theirs
   bool empty() const noexcept {
-    return without_pods.empty() && released.empty() && unknown.empty() && unheard_of.empty() && ended.empty() &&
-           told.empty() && !undisrupted && !undropped;
+    return without_pods.empty() && adopted.empty() && released.empty() && unknown.empty() && unheard_of.empty() &&
+           ended.empty() && told.empty() && !undisrupted && !undropped;
   }
 };
 

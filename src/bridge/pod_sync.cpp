@@ -338,15 +338,25 @@ struct PodSync::Impl {
   }
 
   Task<> adopt_job(PodSyncPlan::Adopt one, std::stop_token stop) {
+    // The scheduler knows more of the job, and may have written that meanwhile.
+    const std::optional<slurm::Job> now = co_await parts.mirror.ask(one.job, stop);
+    const std::optional<JobRecord> there = now ? parse_record(now->admin_comment) : std::nullopt;
+    if (!now || (there && !there->legacy)) co_return;
     slurm::JobDescription change;
     change.admin_comment = print_record(one.record);
+    std::string refused;
     parts.must_lead();
     try {
       co_await parts.slurm.update_job(one.job, std::move(change), stop);
     } catch (const slurm::Refused& error) {
+      refused = error.what();
+    } catch (const slurm::NotFound& error) {
+      refused = error.what();
+    }
+    if (!refused.empty()) {
       // It stays what it was; its pods' labels still tell whose it is.
-      log::limited(log::Level::kWarning, 60s, "record of a job not written", {{"job", one.job}, {"why", error}});
-      co_return;
+      co_return log::limited(log::Level::kWarning, 60s, "record of a job not written",
+                             {{"job", one.job}, {"why", refused}});
     }
     log::info("record of a job written",
               {{"job", one.job}, {"unit", one.record.unit.str()}, {"over", one.record.note}});

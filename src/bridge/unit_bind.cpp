@@ -14,6 +14,7 @@ constexpr Duration kDeniedAtMost = 60s;
 
 void UnitPlanner::running(HeldJob& held) {
   const slurm::Job& job = *held.view->job;
+  write_back(*held.view);
   if (!held.unreadable.empty()) {
     wake_at(now_ + 5s);
     return wait(held.pods, "SlurmUnknown",
@@ -236,7 +237,10 @@ void UnitPlanner::take_back_hosts(const std::vector<PodPtr>& waiting) {
     const NodePtr node = nodes_.by_slurm_name(one.first.second);
     bool unknown = false;
     return node && still_there(node->meta.key.name, unknown).empty() &&
-           std::ranges::any_of(waiting, [&](const PodPtr& pod) { return nodes_.refusal(*pod, *node, {}).empty(); });
+           std::ranges::any_of(waiting, [&](const PodPtr& pod) {
+             const auto volumes = nodes_.volumes_on(*pod, *node);
+             return volumes.problem.empty() && !volumes.waits && nodes_.refusal(*pod, *node, {}).empty();
+           });
   });
 }
 

@@ -146,11 +146,13 @@ class Assigner final {
       state.held.unreadable = "how many CPUs it holds on each is not said";
       return;
     }
+    // Where Slurm gives whole cores a task may hold more CPUs than it asked for: not more tasks by that.
+    std::size_t tasks = cpus > 0 ? state.held.view->record.uids.size() : hosts->size();
     for (std::size_t i = 0; i < hosts->size(); ++i) {
       const std::string& host = (*hosts)[i];
       if (memory_.given_up.contains({job.id, host})) continue;
       const NodePtr node = nodes_.by_slurm_name(host);
-      for (std::uint32_t places = cpus > 0 ? job.node_cpus[i] / cpus : 1; places > 0; --places) {
+      for (std::uint32_t places = cpus > 0 ? job.node_cpus[i] / cpus : 1; places > 0 && tasks > 0; --places, --tasks) {
         const auto used = node ? taken.find(node->meta.key.name) : taken.end();
         if (used != taken.end()) {
           taken.erase(used);

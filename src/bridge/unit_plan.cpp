@@ -212,21 +212,43 @@ void UnitPlanner::follow(const HeldJob& held, Waiting& waiting, std::size_t othe
       wanted->record.note = view.record.note;
       wanted->description.admin_comment = print_record(wanted->record);
     }
-    std::string mark = fingerprint(*wanted->description.admin_comment);
-    const auto asked = memory_.updates.find(view.job->id);
-    const bool known = asked != memory_.updates.end();
-    if (known && asked->second.refused == mark) {
-      waiting.message += "; Slurm refused to change its request: " + asked->second.why;
-    } else if (known && now_ < asked->second.pace.next(kUpdateAtMost)) {
-      // Each taint that comes and goes on some node changes what ten thousand jobs ask for.
-      wake_at(asked->second.pace.next(kUpdateAtMost));
-    } else {
-      // slurm-bridge requires the nodes of the moment of its submit: none that joins or gets well later would do.
-      if (view.record.spec.empty()) wanted->description.required_nodes.emplace();
-      leave_unchanged(wanted->description, view.record.asked);
-      if (view.job->hold) wanted->description.priority.reset();  // it would release the job
-      plan_.update = UnitPlan::Update{view.job->id, std::move(wanted->description), std::move(mark)};
+    // slurm-bridge requires the nodes of the moment of its submit: none that joins or gets well later would do.
+    if (view.record.spec.empty()) wanted->description.required_nodes.emplace();
+    leave_unchanged(wanted->description, view.record.asked);
+    if (view.job->hold) wanted->description.priority.reset();  // it would release the job
+    if (differs(view.record, wanted->record) || may_write_back(view)) {
+      ask_for(view, std::move(wanted->description), waiting.message);
     }
+  }
+}
+
+// A plug-in of Slurm that writes over each of our writes is let be: what is remembered serves as well.
+bool UnitPlanner::may_write_back(const JobView& view) const {
+  constexpr std::uint32_t kWriteBacks = 3;
+  const auto asked = memory_.updates.find(view.job->id);
+  return asked == memory_.updates.end() || asked->second.pace.times < kWriteBacks;
+}
+
+// The controllers would make up a poorer record, of pods alone.
+void UnitPlanner::write_back(const JobView& view) {
+  if (!view.overwritten || view.record.legacy || !can_update() || !may_write_back(view)) return;
+  slurm::JobDescription change;
+  change.admin_comment = print_record(view.record);
+  std::string message;
+  ask_for(view, std::move(change), message);
+}
+
+void UnitPlanner::ask_for(const JobView& view, slurm::JobDescription change, std::string& message) {
+  std::string mark = fingerprint(*change.admin_comment);
+  const auto asked = memory_.updates.find(view.job->id);
+  const bool known = asked != memory_.updates.end();
+  if (known && asked->second.refused == mark) {
+    message += "; Slurm refused to change its request: " + asked->second.why;
+  } else if (known && now_ < asked->second.pace.next(kUpdateAtMost)) {
+    // Each taint that comes and goes on some node changes what ten thousand jobs ask for.
+    wake_at(asked->second.pace.next(kUpdateAtMost));
+  } else {
+    plan_.update = UnitPlan::Update{view.job->id, std::move(change), std::move(mark)};
   }
 }
 

@@ -51,6 +51,9 @@ class UnitPlanner final {
     return unit_.root && slurm_.reachable && slurm_.nodes_synced && !memory_.submitting && !plan_.update &&
            (!memory_.hold_until || now_ >= *memory_.hold_until);
   }
+  bool may_write_back(const JobView& view) const;
+  void write_back(const JobView& view);
+  void ask_for(const JobView& view, slurm::JobDescription change, std::string& message);
   static bool differs(const JobRecord& known, const JobRecord& wanted) {
     return wanted.spec != known.spec || wanted.uids != known.uids;
   }

@@ -35,6 +35,7 @@ struct EventRecorder::Impl {
   bool ending = false;
   bool writing = false;       // run() is under way
   EventLog::Namespaces busy;  // of which an event is being written
+  EventLog::Namespaces slow;  // whose last one could not be written in time
 
   Task<EventLog::Outcome> write(EventLog::Write write) {
     const std::stop_token token = stop.get_token();
@@ -89,14 +90,23 @@ struct EventRecorder::Impl {
     co_return EventLog::Outcome::kDrop;
   }
 
+  // Half of the writers are kept for namespaces that answer.
+  auto left_alone() const {
+    auto out = busy;
+    const auto waits = std::ranges::count_if(busy, [this](const std::string& ns) { return slow.contains(ns); });
+    if (waits >= kWriters / 2) out.insert(slow.begin(), slow.end());
+    return out;
+  }
+
   // One of kWriters.
   Task<> run() {
     const std::stop_token token = stop.get_token();
     while (!token.stop_requested()) {
-      const std::optional<EventLog::Write> next = log.next(loop.now(), busy);
+      const auto not_now = left_alone();
+      const std::optional<EventLog::Write> next = log.next(loop.now(), not_now);
       if (!next) {
         if (ending) co_return;
-        co_await bell.wait(token, log.due(busy).value_or(TimePoint::max()));
+        co_await bell.wait(token, log.due(not_now).value_or(TimePoint::max()));
         continue;
       }
       const std::string ns = next->key.ns;
@@ -105,6 +115,11 @@ struct EventRecorder::Impl {
       if (!token.stop_requested()) log.done(next->id, outcome, loop.now() + kLongestPause);
       if (ending && outcome == EventLog::Outcome::kLater) co_await sleep_for(loop, kFirstPause, token);
       busy.erase(ns);
+      if (outcome == EventLog::Outcome::kLater) {
+        slow.insert(ns);
+      } else {
+        slow.erase(ns);
+      }
       bell.notify();
     }
   }

@@ -163,6 +163,10 @@ Task<bool> ServerConnection::serve_one() {
   OwnedTask watch(watch_peer(kill_.get_token()));
   watch.start();
   ServerResponse response = co_await call_handler(handler_, request, gone_.get_token());
+  if (!response.stream) {  // else its stream may look at the body yet
+    std::string().swap(request.body);
+    body_size_ = 0;
+  }
   co_return co_await answer(request, std::move(response), keep_alive, version);
 }
 

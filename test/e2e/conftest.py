@@ -13,7 +13,7 @@ import subprocess
 
 import pytest
 
-from kube import Kube
+from kube import Kube, absent_is_none
 from objects import LABEL_EXTERNAL, NAMESPACE, TAINT
 from slurm import ACTIVE, HYBRID, VERSION_24, Slurm
 from waiting import eventually
@@ -131,6 +131,36 @@ def bascule(installed, cluster, kube, slurm):
 
     clean()
     yield
+    clean()
+
+
+# --- the operator -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def installed_operator(request, cluster, kube):
+    """The charts slurm-operator-crds, slurm-operator and slurm with this tree's images, all ready."""
+    from hpc import NS, SlurmCluster  # which imports this file
+    run_aloud(request, ROOT / "tools/demo-operator", "install", env=os.environ | {"DEMO_NODE": cluster.system_node})
+    yield SlurmCluster(kube)
+    run(DEVCLUSTER, "run", "helm", "uninstall", "--ignore-not-found", "-n", NS, "slurm")
+    run(DEVCLUSTER, "run", "helm", "uninstall", "--ignore-not-found", "-n", "slinky", "slurm-operator")
+    absent_is_none(lambda: kube.core.delete_namespace(NS))
+
+
+@pytest.fixture
+def hpc(installed_operator):
+    """Each test begins with two workers cpu and one batch, all idle, and no job."""
+
+    from hpc import CPU
+
+    def clean():
+        installed_operator.on_login("scancel", "-u", "root", check=False)
+        installed_operator.scale(CPU, 2)
+        eventually(installed_operator.settled, "two workers cpu and one batch serve", every=0.5)
+
+    clean()
+    yield installed_operator
     clean()
 
 

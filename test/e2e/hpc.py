@@ -1,15 +1,13 @@
-"""A Slurm cluster that the operator's charts made, as its administrator and its users see it, and the fixtures for it."""
+"""A Slurm cluster that the operator's charts made, as its administrator and its users see it."""
 
 import json
 import os
 import pathlib
 import signal
 
-import pytest
 from kubernetes import client
 
-from conftest import DEVCLUSTER, ROOT, STATE, run, run_aloud
-from waiting import eventually
+from conftest import DEVCLUSTER, ROOT, STATE, run
 
 NS = "slurm"
 GROUP = ("slinky.slurm.net", "v1beta1", NS)
@@ -131,27 +129,3 @@ def all_ready(pod):
     """All its containers; one that kubelet has said nothing of yet is not."""
     statuses = pod.status.container_statuses or []
     return bool(statuses) and all(c.ready for c in statuses)
-
-
-@pytest.fixture(scope="session")
-def installed_operator(request, cluster, kube):
-    """The charts slurm-operator-crds, slurm-operator and slurm with this tree's images, all ready."""
-    run_aloud(request, ROOT / "tools/demo-operator", "install", env=os.environ | {"DEMO_NODE": cluster.system_node})
-    yield SlurmCluster(kube)
-    run(DEVCLUSTER, "run", "helm", "uninstall", "--ignore-not-found", "-n", NS, "slurm")
-    run(DEVCLUSTER, "run", "helm", "uninstall", "--ignore-not-found", "-n", "slinky", "slurm-operator")
-    kube.core.delete_namespace(NS)
-
-
-@pytest.fixture
-def hpc(installed_operator):
-    """Each test begins with two workers cpu and one batch, all idle, and no job."""
-
-    def clean():
-        installed_operator.on_login("scancel", "-u", "root", check=False)
-        installed_operator.scale(CPU, 2)
-        eventually(installed_operator.settled, "two workers cpu and one batch serve", every=0.5)
-
-    clean()
-    yield installed_operator
-    clean()

@@ -15,7 +15,7 @@ from kubernetes.client.rest import ApiException
 
 from conftest import DEVCLUSTER, ROOT, run
 from external_metrics import ExternalMetrics
-from hpc import BATCH, CPU, GROUP, NS, all_ready, hpc, installed_operator  # noqa: F401
+from hpc import BATCH, CPU, GROUP, NS, all_ready
 from kube import absent_is_none
 from waiting import always, eventually
 

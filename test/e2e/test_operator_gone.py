@@ -1,7 +1,7 @@
 """The last of the operator's tests."""
 
 from conftest import DEVCLUSTER, run
-from hpc import GROUP, NS, installed_operator  # noqa: F401
+from hpc import GROUP, NS
 from waiting import eventually
 
 

@@ -79,7 +79,7 @@ std::optional<std::string> partition_fault(std::string_view config) {
   for (rest = skip_blanks(rest); !rest.empty(); rest = skip_blanks(rest)) {
     std::string_view word = rest.substr(0, rest.find_first_of(" \t\v\f="));
     rest = skip_blanks(rest.substr(word.size()));
-    if (word.find_last_of("-*+/") == word.size() - 1) word.remove_suffix(1);  // as in +=
+    if (!word.empty() && word.find_last_of("-*+/") == word.size() - 1) word.remove_suffix(1);  // as in +=
     if (word.empty() || !rest.starts_with('=')) return fmt::format("'{}' is no Key=value", word.empty() ? "=" : word);
     if (std::ranges::find(kOptions, lowered(word)) == kOptions.end()) {
       return fmt::format("{} is no option of a partition in slurm.conf", word);

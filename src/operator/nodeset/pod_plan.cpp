@@ -284,7 +284,7 @@ class PodPlanner final {
     std::string text = fmt::format("Slurm node {} is {} ({})", node.name, slurm::print(node.states), node.reason);
     if (invalid) {
       text += ": slurmctld refuses what its slurmd registers with";
-    } else if (node.states.has(slurm::NodeFlag::kNotResponding)) {
+    } else if (node.states.has(slurm::NodeFlag::kNotResponding) && !is_closed_by_slurm(node)) {
       text += " until its slurmd answers";
     } else {
       if (given_up) text += ", and its host is still the same, as far as is known";

@@ -54,6 +54,11 @@ void take_accounting(const Controller& controller, View& view, Plan& plan, Aroun
   }
 }
 
+std::string_view conf_in_place(const Controller& controller, View& view) {
+  const json::Value* map = view.find(kConfigMaps, names::config(controller.meta.name));
+  return map ? json::string_at(*map, {"data", names::kSlurmConf}) : std::string_view();
+}
+
 // Somebody said that slurmctld does not start with the lines that are kept.
 bool drops_lines(const Controller& controller) {
   const auto order = controller.meta.annotations.find(std::string(names::kDropLines));
@@ -62,13 +67,19 @@ bool drops_lines(const Controller& controller) {
 
 // A NodeSet that cannot be read would vanish from slurm.conf with its partition, and the jobs there end: the
 // configuration waits for it, unless there is none yet.
-void take_node_sets(const Controller& controller, View& view, Plan& plan, Around& around) {
-  const bool running = view.find(kConfigMaps, names::config(controller.meta.name)) != nullptr;
-  const bool drop = drops_lines(controller);
+void take_node_sets(const Controller& controller, View& view, const ClusterStand& stand, Plan& plan, Around& around) {
+  const std::string_view in_place = conf_in_place(controller, view);
+  const bool running = !in_place.empty();
   for (const json::Value* object : view.node_sets_of(controller.meta.name)) {
-    if (drop && json::find(*object, {"metadata", "deletionTimestamp"})) continue;
     try {
-      around.node_sets.push_back(read_nodeset(*object));
+      NodeSet set = read_nodeset(*object);
+      if (set.meta.deleted && drops_lines(controller)) {
+        plan.keeps_lines = true;  // slurmctld is to be asked
+        // What has gone does not come back before the NodeSet is gone.
+        const bool there = in_place.contains(fmt::format("\nNodeSet={} ", slurm_name(set)));
+        if (!there || stand.nodes() == NodesStand::kUnknown) continue;
+      }
+      around.node_sets.push_back(std::move(set));
     } catch (const BadObject& error) {
       plan.wait(error.what());
       around.whole = around.whole && !running;
@@ -101,11 +112,6 @@ void look_at_claim(const Controller& controller, View& view, Plan& plan) {
       "share it, so it needs ReadWriteMany among its access modes",
       name);
   plan.faults.push_back({"ClaimOfOneNode", std::move(sentence)});
-}
-
-std::string_view conf_in_place(const Controller& controller, View& view) {
-  const json::Value* map = view.find(kConfigMaps, names::config(controller.meta.name));
-  return map ? json::string_at(*map, {"data", names::kSlurmConf}) : std::string_view();
 }
 
 // A new NodeSet that is called like another's node does without its lines; one in place keeps its jobs.
@@ -163,7 +169,8 @@ void tell_going(const Around& around, Plan& plan) {
 // slurmctld ends the jobs of a partition that goes from slurm.conf. What no NodeSet asks for any more stays until none
 // runs there. Where the partition alone is off its nodes serve on: only its own jobs count.
 std::vector<LeftLine> keep_lines(const ClusterView& cluster, View& view, const ClusterStand& stand, Plan& plan) {
-  if (drops_lines(cluster.controller)) return {};
+  // Only while slurmctld is silent: left on, it would end jobs some day.
+  const bool drop = drops_lines(cluster.controller);
   std::vector<LeftLine> left =
       left_lines(conf_in_place(cluster.controller, view), node_set_lines(cluster), cluster.controller.extra_conf);
   std::set<std::string> gone;
@@ -176,13 +183,14 @@ std::vector<LeftLine> keep_lines(const ClusterView& cluster, View& view, const C
   for (LeftLine& line : left) {
     NodesStand of_it = line.partition ? stand.of_partition(line.name) : stand.of_former(line.name, wanted);
     if (of_it == NodesStand::kClear && gone.contains(line.name)) of_it = stand.of_former(line.name, wanted);
+    if (drop && of_it == NodesStand::kUnknown) of_it = NodesStand::kClear;
     if (of_it != NodesStand::kClear) kept.emplace(line.name, of_it);
     // Else it would be given new jobs for ever, as a default perhaps those of the partition that took its place.
     if (line.partition && !gone.contains(line.name)) line.text = closed_partition(line.text);
   }
   std::erase_if(left, [&kept](const LeftLine& line) { return !kept.contains(line.name); });
   tell_kept(kept, plan);
-  plan.keeps_lines = !kept.empty();
+  plan.keeps_lines = plan.keeps_lines || !kept.empty();
   return left;
 }
 
@@ -279,7 +287,7 @@ Plan plan_controller(const json::Value& object, View& view, WallTime now, const 
   const std::optional<KeyHashes> keys = key_hashes(view, controller.keys, plan);
   Around around;
   take_accounting(controller, view, plan, around);
-  take_node_sets(controller, view, plan, around);
+  take_node_sets(controller, view, stand, plan, around);
   take_files(controller, view, plan, around);
   take_time(controller, view, plan, around, now);
   look_at_claim(controller, view, plan);

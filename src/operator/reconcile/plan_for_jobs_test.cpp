@@ -200,9 +200,18 @@ TEST(PlanForJobs, LinesThatSlurmctldCannotStartWithGoByOrder) {
   const Plan plan = plan_controller(object, view, kNow, unknown);
   EXPECT_FALSE(plan.keeps_lines);
   EXPECT_THAT(json::dump(child(plan, "StatefulSet")), Not(HasSubstr("drop-lines"))) << "it would roll once more";
+  // Left on it ends no job of a slurmctld that answers.
+  const ClusterStand open{.open = true, .rest = NodesStand::kOpen};
+  EXPECT_THAT(slurm_conf_of(plan_controller(object, view, kNow, open)), HasSubstr("NodeSet=gpu"));
   view.put(kNodeSets, set);
+  EXPECT_THAT(slurm_conf_of(plan_controller(object, view, kNow, open)), HasSubstr("NodeSet=gpu"));
   EXPECT_THAT(conf(), Not(HasSubstr("gpu")));
   EXPECT_THAT(ready(), Not(HasSubstr(order)));
+  // What has gone does not come back and stop slurmctld again, while its NodeSet waits for the jobs.
+  view.put(kConfigMaps, child(plan, "ConfigMap"));
+  const Plan after = plan_controller(object, view, kNow, open);
+  EXPECT_THAT(slurm_conf_of(after), Not(HasSubstr("gpu")));
+  EXPECT_TRUE(after.keeps_lines);
 }
 
 // The key that the StatefulSet was made for is what its pods have, whatever has become of the Secret.

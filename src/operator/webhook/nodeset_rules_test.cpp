@@ -234,6 +234,8 @@ TEST(nodeset_rules, partition_config) {
               "spec.partition.config: MaxTme is no option of a partition in slurm.conf, and slurmctld would not start",
               "misspelt");
   expect_only(created(kKind, with("State=UP PartitionName=x")), "spec.partition.config: PartitionName is no", "twice");
+  expect_only(created(kKind, with("= x")), "spec.partition.config: '=' is no Key=value", "no key");
+  expect_only(created(kKind, with("State=UP =YES")), "spec.partition.config: '=' is no Key=value", "nor here");
   expect_only(created(kKind, with("State=UP exclusive")), "spec.partition.config: 'exclusive' is no Key=value", "bare");
   expect_only(created(kKind, with("State=UP AllowAccounts= ")), "spec.partition.config: AllowAccounts has no value",
               "empty");

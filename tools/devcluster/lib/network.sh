@@ -16,14 +16,14 @@ up_network() {
   cat > "$STATE/cni/10-bridge.conflist" <<J
 {"cniVersion":"1.0.0","name":"$NAME","plugins":[
  {"type":"bridge","bridge":"cni0","isGateway":true,"ipMasq":false,"hairpinMode":true,
-  "ipam":{"type":"host-local","dataDir":"$STATE/ipam","ranges":[[{"subnet":"$POD_CIDR"}]],"routes":[{"dst":"0.0.0.0/0"}]}},
+  "ipam":{"type":"host-local","dataDir":"$STATE/ipam","ranges":[[{"subnet":"$POD_CIDR","rangeEnd":"${GATEWAY%.*.*}.3.255"}]],"routes":[{"dst":"0.0.0.0/0"}]}},
  {"type":"portmap","capabilities":{"portMappings":true},"backend":"nftables"}]}
 J
   echo "nameserver $GATEWAY" > "$STATE/resolv.conf"
 }
 
 # A pod that asks its own Service: kube-proxy masquerades that for the pods of its node alone, and one proxy serves all our nodes.
-# The first thousand addresses, more pods than run here.
+# For the thousand addresses that pods are given.
 hairpin() {
   local a b own=
   for a in 0 1 2 3; do for b in $(seq 0 255); do own+=",10.88.$a.$b . 10.88.$a.$b"; done; done
