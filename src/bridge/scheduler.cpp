@@ -121,6 +121,7 @@ SlurmView Scheduler::Impl::slurm_view() const {
 }
 
 Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop) {
+  co_await settle_bindings(unit, stop);
   UnitView view;
   view.uid = unit;
   view.pods = index->pods(unit);

@@ -215,8 +215,23 @@ Task<> Scheduler::Impl::look_for_binding(PodPtr pod, Uid unit, bool& holds, std:
   const std::string_view node = json::string_at(*now, {"spec", "nodeName"});
   holds = true;
   memory[unit].binding.insert_or_assign(pod->meta.uid, UnitMemory::Binding{NodeName(node), loop.now()});
-  log::warning("job kept: its pod is bound, which the watch has not told yet",
-               {{"pod", pod->meta.key}, {"node", node}});
+  log::warning("pod is bound, which the watch has not told yet", {{"pod", pod->meta.key}, {"node", node}});
+}
+
+// Nor may others have the pod's place on the node before it is known that it is not there.
+Task<> Scheduler::Impl::settle_bindings(Uid unit, std::stop_token stop) {
+  std::vector<PodPtr> unsure = index->pods(unit);
+  std::erase_if(unsure, [&](const PodPtr& pod) {
+    const auto known = memory[unit].binding.find(pod->meta.uid);
+    return known == memory[unit].binding.end() || !known->second.unsure || !wants_node(*pod);
+  });
+  co_await each_at_once(loop, unsure, [this, &unit, &stop](const PodPtr& pod) { return settle(pod, unit, stop); });
+}
+
+Task<> Scheduler::Impl::settle(PodPtr pod, Uid unit, std::stop_token stop) {
+  bool bound = false;
+  co_await look_for_binding(pod, unit, bound, stop);
+  if (!bound) unassume(unit, pod->meta.uid);
 }
 
 Task<> Scheduler::Impl::mark_pod(UnitPlan::Mark mark, Uid unit, std::stop_token stop) {
@@ -369,6 +384,7 @@ Task<> Scheduler::Impl::bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token 
   memory[unit].binding.insert_or_assign(uid, UnitMemory::Binding{NodeName(node), loop.now()});
   bool failed = false;
   bool denied = false;
+  bool unsure = false;
   try {
     co_await kube.create_sub(kube::resources::kPods, bind.pod->meta.key, "binding", binding(*bind.pod, node, bind),
                              stop);
@@ -376,16 +392,17 @@ Task<> Scheduler::Impl::bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token 
     failed = true;
   } catch (const kube::Conflict& error) {
     failed = true;
+    unsure = true;  // it may be bound by a call before
     log::warning("pod not bound", {{"pod", bind.pod->meta.key}, {"why", error}});
   } catch (const kube::Refused& error) {
     denied = true;
     deny(unit, bind.pod, UnitMemory::Denial::What::kBinding, error);
   } catch (...) {
-    unassume(unit, uid);
+    memory[unit].binding[uid].unsure = true;
     throw;
   }
   if (failed || denied) {
-    unassume(unit, uid);
+    unsure ? (void)(memory[unit].binding[uid].unsure = true) : unassume(unit, uid);
     if (failed) memory[unit].bind_after = loop.now() + 1s;
     if (bind.device_claim) co_await devices.undo(bind.pod, bind.device_claim->key, stop);
     if (failed) controller->add_after(unit.str(), 1s);

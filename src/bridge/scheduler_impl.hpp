@@ -101,6 +101,8 @@ struct Scheduler::Impl {
   Task<> update(UnitPlan::Update update, Uid unit, std::stop_token stop);
   Task<> cancel_job(UnitPlan::Cancel cancel, Uid unit, std::stop_token stop);
   Task<bool> holds_pod(JobId job, Uid unit, std::stop_token stop);
+  Task<> settle_bindings(Uid unit, std::stop_token stop);
+  Task<> settle(PodPtr pod, Uid unit, std::stop_token stop);
   Task<> look_for_binding(PodPtr pod, Uid unit, bool& holds, std::stop_token stop);
   Task<> mark_pod(UnitPlan::Mark mark, Uid unit, std::stop_token stop);
   Task<> confirm(JobId job, Uid unit, std::stop_token stop);

@@ -237,6 +237,33 @@ TEST(Stall, ABindingThatIsForgottenIsDoneAnewByTheSameJob) {
   EXPECT_EQ(w.slurm.model().submitted(), 1u);
 }
 
+// ... and its job ends: Slurm gives the node to the next one.
+TEST(Stall, NobodyIsBoundBesideAPodThatIsBoundUnseen) {
+  World w(34, 1, 1h);
+  bool cut = false;
+  std::string agent;
+  w.api.on_call([&agent](const testing::ApiCall&, std::string_view whose) { agent = whose; });
+  w.api.set_faults([&](const testing::ApiCall& call) -> testing::ApiFault {
+    using Kind = testing::ApiFault::Kind;
+    if (call.is("create", "pods/binding") && !std::exchange(cut, true)) {
+      w.api.end_watches();
+      return {.kind = Kind::kStatusAfter, .code = 500, .before = 50ms};
+    }
+    const bool silent = cut && agent == kSchedulerAgent && call.is("watch", "pods");
+    return silent ? testing::ApiFault{.kind = Kind::kSilent} : testing::ApiFault{};
+  });
+  add_pod(w, "p");
+  add_pod(w, "q");
+  w.scheduler.start();
+  ASSERT_TRUE(w.loop.run_until([&] { return cut; }, 30s));
+  w.loop.advance(3s);
+  ASSERT_EQ(w.pods_on_nodes().size(), 1u);
+  w.slurm.model().end(w.slurm.now(), JobId{1}, slurm::JobState::kTimeout);
+  w.loop.advance(20s);
+  ASSERT_EQ(w.slurm.model().job(JobId{2})->view.states.base, slurm::JobState::kRunning);
+  EXPECT_EQ(w.pods_on_nodes().size(), 1u);
+}
+
 // What a proxy says, or slurmrestd for want of a good token, is no word about the change.
 TEST(Stall, AnUpdateThatFailedOnceIsSentAgain) {
   World w(33, 2, 1h);

@@ -183,6 +183,7 @@ struct UnitMemory {
   struct Binding {
     NodeName node;
     TimePoint since{};
+    bool unsure = false;  // the call failed: before the next plan the API server is asked whether it was done
   };
   std::map<Uid, Binding> binding;  // under way or done, not seen back yet
   std::map<Uid, Denial> denied;    // of waiting pods

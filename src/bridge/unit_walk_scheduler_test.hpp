@@ -95,6 +95,7 @@ class WalkScheduler final : public Process {
   }
 
   std::optional<Duration> reconcile(const Uid& unit) override {
+    settle_bindings(unit);
     UnitView view;
     view.uid = unit;
     view.pods = index_.pods(unit);
@@ -250,14 +251,29 @@ class WalkScheduler final : public Process {
     for (const PodPtr& pod : index_.pods(unit)) {
       const auto written = memory_[unit].marked.find(pod->meta.uid);
       const bool its = label_of(*pod) == id || (written != memory_[unit].marked.end() && written->second == id);
-      if (!its || !wants_node(*pod)) continue;
-      const PodPtr now = read(pod->meta.key, pod->meta.uid);
-      if (!now || !now->bound() || now->terminal()) continue;
-      holds = true;
-      memory_[unit].binding.insert_or_assign(pod->meta.uid,
-                                             UnitMemory::Binding{NodeName(now->node_name.str()), world_.now});
+      if (its && wants_node(*pod)) look_for_binding(pod, unit, holds);
     }
     return holds;
+  }
+  void look_for_binding(const PodPtr& pod, const Uid& unit, bool& holds) {
+    const PodPtr now = read(pod->meta.key, pod->meta.uid);
+    if (!now || !now->bound() || now->terminal()) return;
+    holds = true;
+    memory_[unit].binding.insert_or_assign(pod->meta.uid,
+                                           UnitMemory::Binding{NodeName(now->node_name.str()), world_.now});
+  }
+  void settle_bindings(const Uid& unit) {
+    for (const PodPtr& pod : index_.pods(unit)) {
+      const auto known = memory_[unit].binding.find(pod->meta.uid);
+      if (known == memory_[unit].binding.end() || !known->second.unsure || !wants_node(*pod)) continue;
+      bool bound = false;
+      look_for_binding(pod, unit, bound);
+      if (!bound) unassume(unit, pod->meta.uid);
+    }
+  }
+  void unassume(const Uid& unit, const Uid& pod) {
+    table_.usage().forget(pod);
+    memory_[unit].binding.erase(pod);
   }
   void mark_pod(const UnitPlan::Mark& mark, const Uid& unit) {
     decided("mark", unit);
@@ -305,26 +321,22 @@ class WalkScheduler final : public Process {
     const std::string node = bind.node->meta.key.name;
     table_.usage().assume(bind.pod, node, bind.job, bind.restarts);
     memory_[unit].binding.insert_or_assign(uid, UnitMemory::Binding{NodeName(node), world_.now});
-    const auto undo = [&] {
-      table_.usage().forget(uid);
-      memory_[unit].binding.erase(uid);
-    };
-    bool failed = false;
+    bool failed = false, unsure = false;
     try {
       write([&] { world_.bind(bind, asked); });
     } catch (const NotFound&) {
       failed = true;
     } catch (const Conflict&) {
-      failed = true;
+      failed = unsure = true;
     } catch (const Refused&) {
       deny(unit, bind.pod, UnitMemory::Denial::What::kBinding);
-      return undo();
+      return unassume(unit, uid);
     } catch (...) {
-      undo();
+      memory_[unit].binding[uid].unsure = true;
       throw;
     }
     if (!failed) return;
-    undo();
+    unsure ? (void)(memory_[unit].binding[uid].unsure = true) : unassume(unit, uid);
     memory_[unit].bind_after = world_.now + 1s;
     add_after(unit, 1s);
   }
