@@ -83,8 +83,10 @@ struct PodSync::Impl {
       index.on_job(change);
       if (!was_synced && parts.mirror.synced()) all_again();
     });
-    // Starts are the scheduler's. What a job of ours has become matters as long as a pod holds its node.
+    // Starts are the scheduler's. What a job of ours has become matters as long as a pod holds its node, and that it
+    // was requeued as long as it lives: it may be another pod's since.
     parts.mirror.set_wants_detail([this](JobId id, const slurm::Job* known, const slurm::JobStates& now) {
+      if (known != nullptr && index.record(id) != nullptr && hides_requeue(*known, now)) return true;
       return !starts(known, now) && index.any_pod(id, holds_node);
     });
     parts.mirror.on_health([this](bool) { all_again(); });

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "bridge/names.hpp"
+#include "bridge/unit_jobs.hpp"
 
 namespace bascule::bridge {
 namespace {
@@ -114,6 +115,26 @@ TEST_F(UnitIndexTest, ARequeuedJobThatHasStartedAgainIsLeftToNobodyWhileItsPodEn
   put_job(7, "a", "job", 1);
   index.on_pod(going, nullptr);
   EXPECT_TRUE(index.inheritance(*next, find(), {}));
+}
+
+// Only the restarts tell that a job was requeued while nobody looked, and a look at the states does not bring them.
+TEST(UnitJobsTest, AStateThatMayHideARequeueIsNotAllThatIsAskedFor) {
+  using slurm::JobFlag;
+  using slurm::JobState;
+  const auto states = [](JobState base, bool flagged = false) {
+    return slurm::JobStates{base, flagged ? static_cast<std::uint32_t>(JobFlag::kRequeued) : 0};
+  };
+  slurm::Job job;
+  job.states = states(JobState::kPending);
+  EXPECT_FALSE(hides_requeue(job, states(JobState::kRunning))) << "its first start";
+  job.states = states(JobState::kPending, true);
+  EXPECT_TRUE(hides_requeue(job, states(JobState::kRunning)));
+  EXPECT_FALSE(hides_requeue(job, states(JobState::kCancelled)));
+  job.states = states(JobState::kRunning);
+  EXPECT_TRUE(hides_requeue(job, states(JobState::kPending)));
+  EXPECT_FALSE(hides_requeue(job, states(JobState::kCompleted)));
+  job.restart_count = 1;
+  EXPECT_FALSE(hides_requeue(job, states(JobState::kPending))) << "known to be one";
 }
 
 // Its id is a user's now, whose comment is empty.

@@ -274,6 +274,12 @@ bool requeued(const slurm::Job& job) {
   return job.restart_count > 0 || is_requeuing(job.states);
 }
 
+bool hides_requeue(const slurm::Job& known, const slurm::JobStates& now) {
+  if (known.restart_count > 0 || now.ended()) return false;
+  const bool waited = known.states.base == slurm::JobState::kPending;
+  return waited ? requeued(known) : now.base == slurm::JobState::kPending;
+}
+
 bool launch_failed(const slurm::Job& job) {
   // Slurm's own programs write it with underscores.
   const std::string_view said = job.state_description;

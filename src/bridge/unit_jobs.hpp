@@ -47,6 +47,8 @@ bool is_fresh(const slurm::Job& job, WallTime now);
 bool requeued(const slurm::Job& job);
 // ... because it could not be launched, and holds it until somebody releases it (24.11): it is nobody's to inherit.
 bool launch_failed(const slurm::Job& job);
+// Whether a change of states leaves open how often: only its restarts tell, which come with all else.
+bool hides_requeue(const slurm::Job& known, const slurm::JobStates& now);
 // ... after this pod was bound: its node is not its own any more. A job that is pending without that comes from the old
 // state of a slurmctld that was killed.
 bool requeued_since(const slurm::Job& job, std::uint32_t restarts);
