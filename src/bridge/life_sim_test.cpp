@@ -260,6 +260,28 @@ TEST_F(Life, AJobThatIsHandedOnAtTheLastMomentIsNotCancelled) {
   EXPECT_EQ(late.slurm.model().job(JobId{1})->view.states.base, slurm::JobState::kPending);
 }
 
+// A slurmctld that was killed has forgotten that it was: its record names the pod of before.
+TEST_F(Life, AJobWhoseHandOverIsLostKeepsItsPod) {
+  World late{6, 1, 1h};
+  late.scheduler.start();
+  late.loop.advance(1ms);
+  late.pod_sync.start();
+  late.add_job("one", 1);
+  late.loop.advance(20s);
+  const testing::SlurmModel& model = late.slurm.model();
+  const std::string before = model.job(JobId{1})->view.admin_comment;
+  late.slurm.model().requeue(late.slurm.now(), JobId{1}, 5s);
+  late.loop.advance(40s);
+  ASSERT_EQ(late.pods_on_nodes().size(), 1u);
+  ASSERT_NE(model.job(JobId{1})->view.admin_comment, before);
+  slurm::JobDescription lost;
+  lost.admin_comment = before;
+  ASSERT_TRUE(late.slurm.model().update_job(late.slurm.now(), JobId{1}, lost));
+  late.loop.advance(2min);
+  EXPECT_EQ(model.job(JobId{1})->view.states.base, slurm::JobState::kRunning);
+  EXPECT_EQ(late.pods_on_nodes().size(), 1u);
+}
+
 // Several Jobs' pods stopped at once, while both processes die now and then: every job finds a successor, none is lost.
 TEST_F(Life, RequeuesHealThroughKills) {
   start();

@@ -386,7 +386,7 @@ struct PodSync::Impl {
       const std::optional<slurm::Job> asked = co_await parts.mirror.ask(one.job, stop);
       if (!asked || !index.has_job(unit, *asked)) co_return std::nullopt;
     }
-    if (!parts.pods.following() || is_needed(*seen, unit)) co_return kCancelAgain;
+    if (!parts.pods.following() || is_needed(*seen, unit) || index.holds_pod(*seen)) co_return kCancelAgain;
     parts.must_lead();
     std::string refused;
     try {

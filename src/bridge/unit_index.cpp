@@ -151,11 +151,7 @@ std::optional<JobView> UnitIndex::inheritance(const kube::Pod& pod, const FindJo
     if (record.pods.empty() || record.pods.front().ns != pod.meta.key.ns) continue;
     const std::vector<PodPtr> held = pods(record.unit);
     const auto over = [](const PodPtr& one) { return one->terminal() || one->deleting(); };
-    // One that ends by itself, or got it by a record that slurmctld has lost since.
-    const auto holds = [&job](const kube::Pod& one) {
-      return label_of(one) == job->id && holds_node(one) && !requeued_since(*job, one);
-    };
-    if (any_pod(id, holds)) continue;
+    if (holds_pod(*job)) continue;  // one that ends by itself, too
     if (std::ranges::all_of(held, over)) return JobView{std::move(job), record, confirmed_at};
   }
   return std::nullopt;
@@ -237,6 +233,12 @@ bool UnitIndex::is_job_of(const slurm::Job& job, const kube::Pod& pod) const {
   const auto legacy = parse_record(job.admin_comment);
   if (!legacy && job.external && names_job(pod, job.id, job.submit_time)) return true;
   return legacy && legacy->legacy && stands_for(*legacy, pod, unit_of(pod));
+}
+
+bool UnitIndex::holds_pod(const slurm::Job& job) const {
+  return any_pod(job.id, [&](const kube::Pod& pod) {
+    return label_of(pod) == job.id && holds_node(pod) && !requeued_since(job, pod) && is_job_of(job, pod);
+  });
 }
 
 bool UnitIndex::any_pod(JobId job, const std::function<bool(const kube::Pod&)>& such) const {

@@ -46,6 +46,9 @@ class UnitIndex final {
   // Is the job that has the id which the pod's label names the pod's own (stands_for())?
   bool is_job_of(const slurm::Job& job, const kube::Pod& pod) const;
   std::vector<Uid> all() const;
+  // Does a pod hold a node by this start of the job? slurmctld may have lost that the job was handed on to it: then the
+  // record names another.
+  bool holds_pod(const slurm::Job& job) const;
   // Is there such a pod in a unit that the job's record or a pod's label names?
   bool any_pod(JobId job, const std::function<bool(const kube::Pod&)>& such) const;
 

@@ -132,6 +132,7 @@ class WalkPodSync final : public Process {
       const auto asked = ask(one.job);
       if (!asked || !index_.has_job(unit, *asked)) return true;
     }
+    if (index_.holds_pod(*seen)) return false;
     try {
       slurm([&] { world_.cancel(one.job, "pod sync: " + one.why, begin); });
     } catch (const SlurmRefused& no) {
