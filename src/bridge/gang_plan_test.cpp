@@ -59,6 +59,20 @@ TEST_F(GangTest, BoundMembersKeepTheirNodes) {
   EXPECT_THAT(bound(plan()), ElementsAre("c@n6"));
 }
 
+// Its label would name another job than the one that gives it its node.
+TEST_F(GangTest, AMarkThatIsNotSeenYetIsYoungerThanTheLabel) {
+  mark(*add_pod("a"), 7);
+  bind(*add_pod("b"), 7, "n5");
+  add_job(7, slurm::JobState::kRunning, {"a", "b"}, "n[4-5]");
+  memory.marked[Uid("uid-a")] = JobId{8};
+  const UnitPlan p = plan();
+  EXPECT_THAT(bound(p), ElementsAre());
+  ASSERT_EQ(p.marks.size(), 1u);
+  EXPECT_EQ(p.marks[0].job, JobId{7});
+  memory.marked[Uid("uid-a")] = JobId{7};
+  EXPECT_THAT(bound(plan()), ElementsAre("a@n4"));
+}
+
 TEST_F(GangTest, NoneIsBoundBeforeAllCanBe) {
   mark(*add_pod("a"), 7);
   const auto b = add_pod("b");

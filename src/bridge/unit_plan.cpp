@@ -20,7 +20,8 @@ UnitPlan UnitPlanner::run() {
       waits.insert(pod->meta.uid);
     }
     if (pod->bound() || pod->terminal()) memory_.binding.erase(pod->meta.uid);
-    if (label_of(*pod)) memory_.marked.erase(pod->meta.uid);
+    const auto marked = memory_.marked.find(pod->meta.uid);
+    if (marked != memory_.marked.end() && marked->second == label_of(*pod)) memory_.marked.erase(marked);
   }
   std::erase_if(memory_.binding, [this](const auto& one) {
     const TimePoint seen_by = one.second.since + kBindingSeenWithin;
@@ -128,9 +129,9 @@ void UnitPlanner::mark(const PodPtr& pod, const slurm::Job& job) {
 }
 
 bool UnitPlanner::is_marked(const PodPtr& pod, JobId job) const {
-  if (label_of(*pod) == job && pod->meta.has_finalizer(names::kFinalizer)) return true;
-  const auto known = memory_.marked.find(pod->meta.uid);
-  return known != memory_.marked.end() && known->second == job;
+  const auto known = memory_.marked.find(pod->meta.uid);  // younger than what the watch has told
+  if (known != memory_.marked.end()) return known->second == job;
+  return label_of(*pod) == job && pod->meta.has_finalizer(names::kFinalizer);
 }
 
 // Pods without a job join one that waits; it follows the nodes and the request, until Slurm starts it.
