@@ -111,7 +111,7 @@ struct PodSync::Impl {
 
   // slurmctld may have lost the job, and given its id to another.
   bool may_be_lost(const slurm::Job& job) const {
-    return is_fresh(job, loop.wall()) || !parts.mirror.listed_since_away();
+    return is_fresh(job, loop.wall()) || parts.mirror.may_be_lost(job.id);
   }
 
   void all_again() {

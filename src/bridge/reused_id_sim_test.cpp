@@ -103,6 +103,41 @@ TEST(ReusedId, AUsersJobIsNotCancelledForAPodThatWentMeanwhile) {
   EXPECT_EQ(node_of(w, "p"), "it is gone");
 }
 
+// Nor for one that goes when a table has lacked its job, and before that is believed.
+TEST(ReusedId, AUsersJobIsNotCancelledForAJobThatTheLastTableLacked) {
+  for (Duration after = 500ms; after < 10s; after += 500ms) {
+    Running w(32, 2);
+    w.hold_nodes(2);
+    add_pod(w, "p");
+    w.loop.advance(2min);
+    restart_without_state(w);
+    w.loop.advance(after);
+    w.hold_nodes(2);
+    if (w.slurm.submit(of_whole_node()) != JobId{2}) continue;  // the pod has another by now
+    w.api.remove(r::kPods, {"slurm-bridge", "p"});
+    w.loop.advance(3min);
+    EXPECT_EQ(w.slurm.model().job(JobId{2})->view.states.base, slurm::JobState::kPending) << after.count();
+    EXPECT_EQ(node_of(w, "p"), "it is gone");
+  }
+}
+
+// What a pod asks for changes just then: the record of ours would make the job ours.
+TEST(ReusedId, AUsersJobIsNotChangedForAPodThatWaits) {
+  Running w(32, 2);
+  w.hold_nodes(2);
+  w.loop.advance(1min);
+  add_pod(w, "p");
+  w.loop.advance(3s);
+  w.slurm.model().lose_state(w.slurm.now(), true, true);
+  w.hold_nodes(2);
+  ASSERT_EQ(w.slurm.submit(of_whole_node()), JobId{2});
+  w.api.patch(r::kPods, {"slurm-bridge", "p"},
+              json::Object{{"metadata", json::Object{{"annotations",
+                                                      json::Object{{"slurmjob.slinky.slurm.net/timelimit", "9"}}}}}});
+  w.loop.advance(3min);
+  EXPECT_EQ(w.slurm.model().job(JobId{2})->view.admin_comment, "");
+}
+
 // "There is no such job" is no confirmation that it runs.
 TEST(ReusedId, AJobThatWentIsNoReasonToBind) {
   Running w(33, 1);

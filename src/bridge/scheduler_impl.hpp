@@ -101,6 +101,7 @@ struct Scheduler::Impl {
   Task<> update(UnitPlan::Update update, Uid unit, std::stop_token stop);
   Task<> cancel_job(UnitPlan::Cancel cancel, Uid unit, std::stop_token stop);
   Task<bool> holds_pod(JobId job, Uid unit, std::stop_token stop);
+  Task<bool> is_still_ours(JobId id, Uid unit, std::stop_token stop);
   Task<> settle_bindings(Uid unit, std::stop_token stop);
   Task<> settle(PodPtr pod, Uid unit, std::stop_token stop);
   Task<> look_for_binding(PodPtr pod, Uid unit, bool& holds, std::stop_token stop);

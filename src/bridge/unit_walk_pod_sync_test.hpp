@@ -128,7 +128,7 @@ class WalkPodSync final : public Process {
     }
     const auto seen = job(one.job);
     if (!seen) return true;
-    if (requeued(*seen) || is_fresh(*seen, world_.wall()) || !core_.listed_since_away()) {
+    if (requeued(*seen) || is_fresh(*seen, world_.wall()) || core_.may_be_lost(one.job)) {
       const auto asked = ask(one.job);
       if (!asked || !index_.has_job(unit, *asked)) return true;
     }

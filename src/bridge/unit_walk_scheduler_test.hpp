@@ -209,6 +209,13 @@ class WalkScheduler final : public Process {
   }
   void update(const UnitPlan::Update& update, const Uid& unit) {
     decided("update", unit);
+    const auto seen = job(update.job);
+    if (seen && (is_fresh(*seen, world_.wall()) || core_.may_be_lost(update.job))) {
+      const JobRecord* known = index_.record(update.job);
+      const Uid whose = known != nullptr ? known->unit : unit;
+      const auto now = ask(update.job);
+      if (!now || !index_.has_job(whose, *now)) return add_after(unit, 1s);
+    }
     UnitMemory::Asked asked;
     try {
       slurm([&] { world_.update(update.job, update.description); });
@@ -234,7 +241,7 @@ class WalkScheduler final : public Process {
     const TimePoint begin = world_.now;
     const auto seen = job(cancel.job);
     if (!seen) return;
-    if (is_fresh(*seen, world_.wall()) || !core_.listed_since_away()) {
+    if (is_fresh(*seen, world_.wall()) || core_.may_be_lost(cancel.job)) {
       const auto asked = ask(cancel.job);
       if (!asked || !index_.has_job(unit, *asked)) return core_.poke(world_.now);
     }

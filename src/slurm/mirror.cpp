@@ -176,6 +176,9 @@ TimePoint ClusterMirror::full_as_of() const noexcept {
 bool ClusterMirror::listed_since_away() const noexcept {
   return impl_->core.listed_since_away();
 }
+bool ClusterMirror::may_be_lost(JobId id) const noexcept {
+  return impl_->core.may_be_lost(id);
+}
 TimePoint ClusterMirror::nodes_as_of() const noexcept {
   return impl_->core.nodes_as_of();
 }

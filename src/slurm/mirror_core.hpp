@@ -86,6 +86,10 @@ class MirrorCore final {
   const std::string& why_unreachable() const noexcept { return why_; }
   TimePoint full_as_of() const noexcept { return full_as_of_; }
   bool listed_since_away() const noexcept { return full_as_of_ > away_at_; }
+  bool may_be_lost(JobId id) const noexcept {
+    const auto* entry = jobs_.entry(id);
+    return !listed_since_away() || (entry != nullptr && entry->lost);
+  }
   TimePoint nodes_as_of() const noexcept { return nodes_as_of_; }
   // Serials of the last trusted full table's question, and of the last question at all.
   std::uint64_t full_serial() const noexcept { return full_serial_; }
