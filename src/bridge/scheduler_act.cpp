@@ -209,9 +209,11 @@ Task<> Scheduler::Impl::cancel_job(UnitPlan::Cancel cancel, Uid unit, std::stop_
 // its node, so the API server itself is asked first.
 Task<bool> Scheduler::Impl::holds_pod(JobId job, Uid unit, std::stop_token stop) {
   std::vector<PodPtr> marked = index->pods(unit);
+  const JobRecord* record = index->record(job);
   std::erase_if(marked, [&](const PodPtr& pod) {
     const auto written = memory[unit].marked.find(pod->meta.uid);
-    const bool its = label_of(*pod) == job || (written != memory[unit].marked.end() && written->second == job);
+    const bool its = label_of(*pod) == job || (written != memory[unit].marked.end() && written->second == job) ||
+                     (record != nullptr && std::ranges::find(record->uids, pod->meta.uid) != record->uids.end());
     return !its || !wants_node(*pod);
   });
   bool holds = false;

@@ -255,9 +255,12 @@ class WalkScheduler final : public Process {
   }
   bool holds_pod(JobId id, const Uid& unit) {
     bool holds = false;
+    const JobRecord* record = index_.record(id);
+    const std::vector<Uid> named = record != nullptr ? record->uids : std::vector<Uid>{};
     for (const PodPtr& pod : index_.pods(unit)) {
       const auto written = memory_[unit].marked.find(pod->meta.uid);
-      const bool its = label_of(*pod) == id || (written != memory_[unit].marked.end() && written->second == id);
+      const bool its = label_of(*pod) == id || (written != memory_[unit].marked.end() && written->second == id) ||
+                       std::ranges::find(named, pod->meta.uid) != named.end();
       if (its && wants_node(*pod)) look_for_binding(pod, unit, holds);
     }
     return holds;
