@@ -138,9 +138,41 @@ TEST_F(Overwritten, AJobSubmitPluginTakesNoJobFromItsPod) {
       one.loop.advance(10s);
     }
     EXPECT_EQ(one.pods_on_nodes().size(), 1u) << waits;
+    const std::optional<JobRecord> record = parse_record(one.slurm.model().job(job)->view.admin_comment);
+    ASSERT_TRUE(record) << waits;
+    EXPECT_FALSE(record->spec.empty()) << waits << ": of the controllers, who know less than the scheduler";
     one.loop.advance(2min);
     EXPECT_EQ(one.live_jobs(), 0u) << waits;
     EXPECT_EQ(one.slurm.model().submitted(), job.value);
+  }
+}
+
+// What is remembered serves as well; and the last word is not fought for.
+TEST_F(Overwritten, APluginThatWritesOverEachOfOurWritesIsLetBe) {
+  for (const bool waits : {true, false}) {
+    World one(waits ? 54 : 55, 2, 12h);
+    if (waits) one.hold_nodes(2);
+    const JobId job{waits ? 2u : 1u};
+    one.scheduler.start();
+    one.loop.advance(1ms);
+    one.pod_sync.start();
+    one.api.create(r::kPods,
+                   testing::make_pod({.name = "p", .ns = "slurm-bridge", .scheduler = "slurm-bridge-scheduler"}));
+    int written = 0;
+    const auto plugin = [&] {
+      const auto* there = one.slurm.model().job(job);
+      if (there == nullptr || there->view.admin_comment.starts_with("checked")) return;
+      slurm::JobDescription change;
+      change.admin_comment = "checked " + std::to_string(++written);
+      ASSERT_TRUE(one.slurm.model().update_job(one.slurm.now(), job, change));
+    };
+    for (int second = 0; second < 3600; ++second) {
+      one.loop.advance(1s);
+      plugin();
+    }
+    EXPECT_LE(written, 30) << waits;
+    EXPECT_EQ(one.pods_on_nodes().size(), waits ? 0u : 1u);
+    EXPECT_EQ(one.live_jobs(), waits ? 2u : 1u);
   }
 }
 

@@ -659,6 +659,17 @@ TEST_F(PackedGangTest, APlaceGoesToNobodyWhoAsksForMore) {
   EXPECT_FALSE(takes_the_place()) << "GPUs";
 }
 
+// Slurm gives whole cores: a task of one CPU and one GPU holds two CPUs, and one GPU all the same.
+TEST_F(PackedGangTest, AJobHasNoMorePlacesThanTasks) {
+  view.root->gang->minimum = 1;
+  bind(*add_pod("a"), 7, "n1");
+  add_pod("b");
+  add_job(7, {"a"}, "n1", {4});
+  const UnitPlan p = plan();
+  EXPECT_TRUE(p.marks.empty());
+  EXPECT_TRUE(p.submit);
+}
+
 TEST_F(PackedGangTest, DevicesByClassKeepANodeForEach) {
   for (const char* name : {"a", "b", "c"}) {
     add_pod(name)->limits = {{interner("deviceclass.resource.kubernetes.io/gpu.example.com"), Quantity(1)}};

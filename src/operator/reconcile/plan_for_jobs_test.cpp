@@ -201,7 +201,7 @@ TEST(PlanForJobs, LinesThatSlurmctldCannotStartWithGoByOrder) {
   EXPECT_FALSE(plan.keeps_lines);
   EXPECT_THAT(json::dump(child(plan, "StatefulSet")), Not(HasSubstr("drop-lines"))) << "it would roll once more";
   // Left on it ends no job of a slurmctld that answers.
-  const ClusterStand open{.open = true, .rest = NodesStand::kOpen};
+  const ClusterStand open{.rest = NodesStand::kClear, .open = true, .open_features = {{"gpu"}}};
   EXPECT_THAT(slurm_conf_of(plan_controller(object, view, kNow, open)), HasSubstr("NodeSet=gpu"));
   view.put(kNodeSets, set);
   EXPECT_THAT(slurm_conf_of(plan_controller(object, view, kNow, open)), HasSubstr("NodeSet=gpu"));
