@@ -670,6 +670,14 @@ TEST_F(PackedGangTest, AJobHasNoMorePlacesThanTasks) {
   EXPECT_TRUE(p.submit);
 }
 
+TEST_F(PackedGangTest, TasksOfWholeCoresAreSharedAmongTheirNodes) {
+  view.root->gang->minimum = 2;
+  mark(*add_pod("a"), 7);
+  mark(*add_pod("b"), 7);
+  add_job(7, {"a", "b"}, "n[1-2]", {4, 4});
+  EXPECT_THAT(bound(plan()), ElementsAre("a@n1", "b@n2"));
+}
+
 TEST_F(PackedGangTest, DevicesByClassKeepANodeForEach) {
   for (const char* name : {"a", "b", "c"}) {
     add_pod(name)->limits = {{interner("deviceclass.resource.kubernetes.io/gpu.example.com"), Quantity(1)}};

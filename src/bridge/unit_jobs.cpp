@@ -131,6 +131,16 @@ class Assigner final {
     }
   }
 
+  // Where Slurm gives whole cores a task may hold more CPUs than it asked for: all tasks alike.
+  static std::uint32_t cpus_of_a_task(const slurm::Job& job, const JobRecord& record) {
+    const auto tasks = static_cast<std::uint32_t>(record.uids.size());
+    std::uint32_t all = 0;
+    for (const std::uint32_t cpus : job.node_cpus) all += cpus;
+    const std::uint32_t each = tasks > 0 && all > 0 && all % tasks == 0 ? all / tasks : record.cpus;
+    const bool even = std::ranges::all_of(job.node_cpus, [each](std::uint32_t cpus) { return cpus % each == 0; });
+    return even ? std::max(each, record.cpus) : record.cpus;
+  }
+
   // A running job's free hosts, in Slurm's order, to its pods in order of rank.
   void share_hosts(State& state) {
     const slurm::Job& job = *state.held.view->job;
@@ -146,13 +156,12 @@ class Assigner final {
       state.held.unreadable = "how many CPUs it holds on each is not said";
       return;
     }
-    // Where Slurm gives whole cores a task may hold more CPUs than it asked for: not more tasks by that.
-    std::size_t tasks = cpus > 0 ? state.held.view->record.uids.size() : hosts->size();
+    const std::uint32_t each = cpus > 0 ? cpus_of_a_task(job, state.held.view->record) : 0;
     for (std::size_t i = 0; i < hosts->size(); ++i) {
       const std::string& host = (*hosts)[i];
       if (memory_.given_up.contains({job.id, host})) continue;
       const NodePtr node = nodes_.by_slurm_name(host);
-      for (std::uint32_t places = cpus > 0 ? job.node_cpus[i] / cpus : 1; places > 0 && tasks > 0; --places, --tasks) {
+      for (std::uint32_t places = cpus > 0 ? job.node_cpus[i] / each : 1; places > 0; --places) {
         const auto used = node ? taken.find(node->meta.key.name) : taken.end();
         if (used != taken.end()) {
           taken.erase(used);
@@ -160,6 +169,11 @@ class Assigner final {
           state.free.push_back(host);
         }
       }
+    }
+    if (cpus > 0) {  // never more than tasks
+      const std::size_t tasks = state.held.view->record.uids.size();
+      const std::size_t left = tasks - std::min(tasks, state.taken.size());
+      state.free.resize(std::min(state.free.size(), left));
     }
     const std::size_t room = std::min(state.free.size(), state.held.pods.size());
     for (std::size_t i = room; i < state.held.pods.size(); ++i) overflow(state, state.held.pods[i]);

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from conftest import DEVCLUSTER, ROOT, STATE, run, run_aloud
-from test_operator import NS, SlurmCluster
+from hpc import NS, SlurmCluster
 from waiting import eventually
 
 STATE_DIR = STATE / "slurmctld-state"
