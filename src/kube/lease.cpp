@@ -56,7 +56,7 @@ struct LeaderElector::Impl {
         loop(c.loop()),
         options(std::move(o)),
         on_change(std::move(f)),
-        core(options, std::random_device()()),
+        core(options, options.seed != 0 ? options.seed : std::random_device()()),
         gate(loop) {}
 
   Client& client;

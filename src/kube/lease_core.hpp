@@ -18,6 +18,7 @@ struct LeaseOptions {
   Duration renew_deadline = std::chrono::seconds(10);
   Duration retry = std::chrono::seconds(2);
   bool release_on_stop = true;
+  std::uint64_t seed = 0;  // of jitter; 0: the system's randomness
 };
 
 // spec of a Lease.

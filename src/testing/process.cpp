@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "base/check.hpp"
 #include "base/log.hpp"
@@ -68,7 +69,28 @@ bool SimLoop::effect() {
   return !dead_;
 }
 
+bool SimLoop::holds() {
+  frozen_ = frozen_ || effects_ >= freeze_at_;
+  return frozen_;
+}
+
+void SimLoop::thaw() {
+  freeze_at_ = std::numeric_limits<std::uint64_t>::max();
+  if (!std::exchange(frozen_, false)) return;
+  const auto later = [this](auto what) {
+    world_.post([self = self_, what] {
+      if (*self) what(**self);
+    });
+  };
+  for (; held_ > 0; --held_) later([](SimLoop& loop) { loop.run_front(); });
+  for (const TimerId id : std::exchange(rung_, {})) later([id](SimLoop& loop) { loop.fire(id); });
+}
+
 void SimLoop::run_front() {
+  if (holds()) {
+    ++held_;
+    return;
+  }
   if (dead_ || ready_.empty() || !effect()) return;
   auto fn = std::move(ready_.front());
   ready_.pop_front();
@@ -76,6 +98,7 @@ void SimLoop::run_front() {
 }
 
 void SimLoop::fire(TimerId id) {
+  if (holds()) return rung_.push_back(id);
   const auto at = timers_.find(id);
   if (dead_ || at == timers_.end() || !effect()) return;
   auto fn = std::move(at->second.fn);

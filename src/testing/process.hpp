@@ -13,6 +13,9 @@
 // own and a network that is unreachable, it is asked to stop and runs to its end. Nothing is leaked, and the shutdown
 // is tested from every state on the way; a main that does not end within an hour of that clock aborts the test.
 //
+// freeze_after() is SIGSTOP: nothing of the process runs, its requests on the wire are done and their answers wait.
+// After thaw() it goes on where it was, in the time that it is then.
+//
 // A kill may come before the n-th effect (kill_after): effects are callbacks begun and requests sent, which is every
 // point at which a kill can make a difference to the outside.
 #pragma once
@@ -47,6 +50,10 @@ class SimLoop final : public Loop {
   bool dead() const noexcept { return dead_; }
   void kill();
   std::function<void()> on_kill = nullptr;
+  // Freezes before the callback after the next `effects`.
+  void freeze_after(std::uint64_t effects) noexcept { freeze_at_ = effects_ + effects; }
+  void thaw();
+  bool frozen() const noexcept { return frozen_; }
   // Counts an effect; kills first when it is the one to die before. False when dead.
   bool effect();
   // Kills before the effect after the next `effects`.
@@ -56,6 +63,7 @@ class SimLoop final : public Loop {
   bool run_cut_off(const std::function<bool()>& done, Duration limit);
 
  private:
+  bool holds();  // is frozen, perhaps from now on
   void run_front();
   void fire(TimerId id);
 
@@ -69,6 +77,10 @@ class SimLoop final : public Loop {
   };
   std::map<TimerId, Timer> timers_;
   TimerId next_ = 1;
+  bool frozen_ = false;
+  std::uint64_t freeze_at_ = std::numeric_limits<std::uint64_t>::max();
+  std::size_t held_ = 0;       // turns of `ready_` that came while it was frozen
+  std::vector<TimerId> rung_;  // timers likewise
   bool dead_ = false;
   TimePoint time_{};  // once dead
   WallTime wall_{};
@@ -129,6 +141,9 @@ class SimProcess final {
   void start();
   // kill -9, now; also from inside the process.
   void kill();
+  void freeze_after(std::uint64_t effects) { life_->loop->freeze_after(effects); }
+  void thaw() { life_->loop->thaw(); }
+  bool frozen() const noexcept { return running() && life_->loop->frozen(); }
   // SIGTERM: asks it to stop; running() tells when it has.
   void terminate();
   // It has not been killed and its main has not returned.

@@ -60,6 +60,10 @@ Task<> blind_counter(SimEnvironment& self, net::Transport& far, int& sent, std::
   }
 }
 
+Task<> ticker(SimEnvironment& self, std::vector<TimePoint>& seen, std::stop_token stop) {
+  while (co_await sleep_for(self.loop, 1s, stop)) seen.push_back(self.loop.now());
+}
+
 Task<> watcher(SimEnvironment& self, net::Transport& far, int& events, std::stop_token stop) {
   const auto api = self.network.connect(self.loop, far);
   try {
@@ -152,6 +156,31 @@ TEST_F(ProcessTest, ADeadWatcherHangsUp) {
   EXPECT_EQ(process.lives(), 2);
   EXPECT_EQ(events, 2);
   EXPECT_EQ(api.watches(), 1u);
+}
+
+TEST_F(ProcessTest, WhatIsFrozenGoesOnLaterInTheTimeThatItIsThen) {
+  SimNetwork network(world);
+  std::vector<TimePoint> seen;
+  SimProcess process(world, network,
+                     [&](SimEnvironment& self, std::stop_token stop) { return ticker(self, seen, std::move(stop)); });
+  process.start();
+  world.advance(2500ms);
+  ASSERT_EQ(seen.size(), 2u);
+  process.freeze_after(0);
+  world.advance(10s);
+  EXPECT_EQ(seen.size(), 2u);
+  const TimePoint thawed = world.now();
+  process.thaw();
+  world.advance(1500ms);
+  ASSERT_EQ(seen.size(), 4u);
+  EXPECT_EQ(seen.at(2), thawed);
+  EXPECT_EQ(seen.at(3), thawed + 1s);
+  process.freeze_after(0);
+  world.advance(10s);
+  process.kill();
+  process.start();  // buries the frozen one
+  world.advance(1500ms);
+  EXPECT_EQ(seen.size(), 5u);
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ class NodeSetDriver final {
     // Asked before anything is done outside; nullptr: always. A process that was stopped for a while must not act on a
     // lease that is over, before its timers tell it so.
     std::function<bool()> may_act = nullptr;
+    std::uint64_t seed = 0;  // of the informers' jitter; 0: the system's randomness
   };
   // All of `parts` outlive this; the clusters and the informers have stopped before this dies.
   NodeSetDriver(Parts parts, Options options);

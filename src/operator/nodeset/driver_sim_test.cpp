@@ -1,6 +1,9 @@
 // The operator's process killed at seeded moments while NodeSets are scaled, updated and loaded and slurmctld comes and
-// goes. At every instant: no job dies with its pod, no more than maxUnavailable is missing for an update. After the
-// storm: everything is as the objects say, and nothing is written any more.
+// goes; in rough storms the API server fails too: watches end, are silent or too old, calls are refused, slow or done
+// without an answer; and there are two processes, of which one may be frozen while it leads. At every instant: no job
+// dies with its pod, no claim goes under its pod. After the storm: everything is as the objects say, and nothing is
+// written any more.
+#include <array>
 #include <random>
 
 #include "operator/nodeset/driver_test_world.hpp"
@@ -12,15 +15,35 @@ using ::testing::IsEmpty;
 
 class DriverSimTest : public ::testing::TestWithParam<std::uint64_t> {};
 
+enum class Sky { kFair, kRough, kTwoProcesses };
+
+// How the API server serves, in percent of the calls or watches.
+struct Service {
+  int silent = 0;  // watches, until whoever watches gives up
+  int gone = 0;    // watches: 410
+  int cut = 0;     // watches, somewhere
+  int refused = 0;
+  int slow = 0;
+  int lost = 0;  // done, and nobody is told
+};
+
 struct Storm {
-  explicit Storm(std::uint64_t seed, bool one_each = false) : world(8, seed), random(seed), daemon(one_each) {
-    world.every_step = [this] { world.watch_claims(); };
+  explicit Storm(std::uint64_t seed, bool one_each = false, Sky above = Sky::kFair)
+      : world(8, seed), random(seed), daemon(one_each), sky(above), dice(seed) {
+    world.every_step = [this] {
+      world.watch_claims();
+      if (is_calm) run_all();
+    };
+    world.two = sky == Sky::kTwoProcesses;
+    if (sky == Sky::kFair) return;
+    world.api.set_faults([this](const testing::ApiCall& call) { return fault_of(call); });
   }
 
   int pick(int from, int to) { return std::uniform_int_distribution<int>(from, to)(random); }
 
   // What users, administrators and fate do.
   void mischief() {
+    if (sky != Sky::kFair && pick(0, 2) == 0) return serve_badly();
     switch (pick(0, 10)) {
       case 0:
         daemon ? taint() : world.patch_nodeset("foo", fmt::format("{{spec: {{replicas: {}}}}}", pick(0, 4)));
@@ -75,16 +98,73 @@ struct Storm {
     world.api.patch(r::kNodes, node, json::Object{{"spec", json::Object{{"unschedulable", !is}}}});
   }
   void kill() {
-    if (!world.process.running()) {
-      world.process.start();
-      world.process.kill_after(static_cast<std::uint64_t>(pick(20, 3000)));
+    testing::SimProcess& process = world.two && pick(0, 1) == 0 ? world.second : world.process;
+    if (!process.running()) {
+      process.start();
+      process.kill_after(static_cast<std::uint64_t>(pick(20, 3000)));
+    } else if (process.frozen()) {
+      process.thaw();
+    } else if (world.two && pick(0, 1) == 0) {
+      process.freeze_after(static_cast<std::uint64_t>(pick(0, 500)));
     } else if (pick(0, 1) == 0) {
-      world.process.kill();
+      process.kill();
+    }
+  }
+
+  // Anew for each of them: well, badly or not at all; what was broken stays so until then.
+  void serve_badly() {
+    const auto some = [this] {
+      constexpr std::array kPercent{0, 0, 0, 10, 50, 100};
+      return kPercent.at(static_cast<std::size_t>(pick(0, 5)));
+    };
+    service = {some(), some(), some(), some(), some(), some()};
+    if (pick(0, 2) == 0) service = {};
+    if (pick(0, 1) == 0) world.api.end_watches();
+  }
+  bool falls(int percent) { return std::uniform_int_distribution<int>(1, 100)(dice) <= percent; }
+  testing::ApiFault fault_of(const testing::ApiCall& call) {
+    using Kind = testing::ApiFault::Kind;
+    testing::ApiFault fault;
+    const auto one_of = [this](auto... all) {
+      const std::array from{all...};
+      return from.at(std::uniform_int_distribution<std::size_t>(0, from.size() - 1)(dice));
+    };
+    if (falls(service.slow)) (falls(50) ? fault.before : fault.after) = one_of(500ms, 3000ms, 8000ms);
+    if (call.verb == "watch") {
+      if (falls(service.silent)) {
+        fault.kind = Kind::kSilent;
+      } else if (falls(service.gone)) {
+        fault.kind = one_of(Kind::kErrorEvent, Kind::kStatus);
+        fault.code = one_of(410, 500);
+      } else if (falls(service.cut)) {
+        fault.kind = Kind::kHalf;
+        fault.bytes = one_of(1u, 1000u, 5000u);
+      }
+    } else if (falls(service.refused)) {
+      fault.kind = one_of(Kind::kStatus, Kind::kStatus, Kind::kCutBefore, Kind::kStallBefore);
+      fault.code = one_of(429, 500, 503);
+    } else if (falls(service.lost)) {
+      fault.kind = one_of(Kind::kCutAfter, Kind::kHalf, Kind::kStallAfter, Kind::kStatusAfter);
+      fault.code = one_of(500, 504);
+    }
+    return fault;
+  }
+
+  // As the kubelet does: also one that has ended because it leads no longer.
+  void run_all() {
+    for (testing::SimProcess* process : {&world.process, &world.second}) {
+      if (process == &world.second && !world.two) continue;
+      if (!process->running()) process->start();
+      process->thaw();
+      process->kill_after(std::uint64_t{1} << 60);
     }
   }
   void calm() {
-    world.process.kill();
-    world.process.start();
+    service = {};
+    // Whoever has lived through a rough storm goes on with what he remembers of it.
+    if (sky == Sky::kFair || pick(0, 1) == 0) world.process.kill();
+    is_calm = true;
+    run_all();
     world.slurm.start_controller();
     for (int i = 0; i < 8; ++i) {
       world.api.patch(r::kNodes, {"", fmt::format("k{}", i)},
@@ -113,7 +193,11 @@ struct Storm {
   std::mt19937_64 random;
   std::vector<JobId> jobs;
   bool daemon = false;
+  bool is_calm = false;
   int made = 0;  // nodes
+  Sky sky = Sky::kFair;
+  Service service;
+  std::mt19937_64 dice;  // of `service`
 };
 
 void weather(Storm& storm) {
@@ -126,6 +210,7 @@ volumeClaimTemplates: [{{metadata: {{name: data}}, spec: {{accessModes: [ReadWri
 )",
                             storm.daemon ? "DaemonSet" : "StatefulSet"));
   world.process.start();
+  if (world.two) world.second.start();
   ASSERT_TRUE(world.settles("foo", storm.daemon ? 8 : 3));
   for (int i = 0; i < 40; ++i) {
     storm.mischief();
@@ -145,11 +230,14 @@ volumeClaimTemplates: [{{metadata: {{name: data}}, spec: {{accessModes: [ReadWri
         << job.str() << " " << to_string(state);
   }
   ASSERT_TRUE(storm.jobs_end());
-  world.pass(1min, 1s);
+  // So long a watch may be silent.
+  world.pass(storm.sky == Sky::kFair ? 1min : 6min, 1s);
   world.api.reset_counts();
   world.slurm.forget_calls();
   world.pass(3min, 1s);
-  EXPECT_EQ(world.api.write_calls(), 0u) << world.api.writes().back().body;
+  for (const testing::ApiWrite& write : world.api.writes()) {
+    EXPECT_EQ(write.call.resource, "leases") << write.body;
+  }
   EXPECT_EQ(world.slurm.calls("POST node") + world.slurm.calls("DELETE node"), 0u);
   EXPECT_THAT(world.killed_jobs, IsEmpty());
   EXPECT_THAT(world.lost_claims, IsEmpty());
@@ -164,6 +252,56 @@ TEST_P(DriverSimTest, OnePodANodeSurvivesEverything) {
   Storm storm(GetParam(), true);
   weather(storm);
 }
+
+TEST_P(DriverSimTest, AnApiServerThatFailsIsSurvived) {
+  Storm storm(GetParam(), false, Sky::kRough);
+  weather(storm);
+}
+
+TEST_P(DriverSimTest, OnePodANodeSurvivesAnApiServerThatFails) {
+  Storm storm(GetParam(), true, Sky::kRough);
+  weather(storm);
+}
+
+TEST_P(DriverSimTest, TwoProcessesSurviveEverything) {
+  Storm storm(GetParam(), GetParam() % 2 == 0, Sky::kTwoProcesses);
+  weather(storm);
+}
+
+// Between its look at the Slurm node and the deletion somebody else leads, keeps the pod, and its node gets a job.
+class FrozenDriverTest : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(FrozenDriverTest, ALeaderOfBeforeDeletesNoPodByALookOfBefore) {
+  DriverWorld world;
+  world.two = true;
+  ASSERT_TRUE(world.runs("foo", 3));
+  const std::string node = DriverWorld::slurm_name(*world.api.get(r::kPods, {"slurm", "foo-2"}));
+  world.second.start();
+  world.pass(5s);
+  bool asked = false;
+  world.slurm.set_faults([&](const net::ServerRequest& request) {
+    const bool looks = request.method == "GET" && request.target.find("/node/" + node) != std::string::npos;
+    const bool drained = world.slurm.model().node(node)->view.states.has(slurm::NodeFlag::kDrain);
+    if (looks && drained && !asked) world.process.freeze_after(GetParam());
+    asked |= looks && drained;
+    return testing::FakeSlurmFault{};
+  });
+  world.patch_nodeset("foo", "{spec: {replicas: 2}}");
+  const bool froze = world.until([&] { return world.process.frozen(); }, 1min);
+  ASSERT_TRUE(froze || GetParam() > 0);
+  world.slurm.set_faults(nullptr);
+  world.patch_nodeset("foo", "{spec: {replicas: 3}}");
+  ASSERT_TRUE(world.settles("foo", 3));
+  const JobId job = world.job_on(node, std::nullopt);
+  ASSERT_TRUE(world.is_running(job));
+  world.process.thaw();
+  world.pass(1min);
+  EXPECT_TRUE(world.is_running(job));
+  EXPECT_THAT(world.killed_jobs, IsEmpty());
+  EXPECT_FALSE(world.process.running());
+}
+
+INSTANTIATE_TEST_SUITE_P(Effects, FrozenDriverTest, ::testing::Range<std::uint64_t>(0, 8));
 
 INSTANTIATE_TEST_SUITE_P(Seeds, DriverSimTest, ::testing::Range<std::uint64_t>(1, 5));
 

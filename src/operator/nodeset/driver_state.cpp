@@ -80,13 +80,15 @@ const RevisionView* last_revision(const State& state) {
 }  // namespace
 
 Views::Views(const NodeSetDriver::Parts& parts, const NodeSetDriver::Options& options, json::Interner& interner)
-    : pods(parts.kube, {.resource = kube::resources::kPods, .ns = options.ns}, decode_worker_pod, interner),
-      nodes(parts.kube, {.resource = kube::resources::kNodes}, decode_worker_node, interner),
-      claims(parts.kube, {.resource = kClaims, .ns = options.ns}, decode_claim, interner),
+    : pods(parts.kube, {.resource = kube::resources::kPods, .ns = options.ns, .seed = options.seed}, decode_worker_pod,
+           interner),
+      nodes(parts.kube, {.resource = kube::resources::kNodes, .seed = options.seed}, decode_worker_node, interner),
+      claims(parts.kube, {.resource = kClaims, .ns = options.ns, .seed = options.seed}, decode_claim, interner),
       revisions(parts.kube,
                 {.resource = kRevisions,
                  .ns = options.ns,
-                 .selectors = {.labels = fmt::format("{}={}", names::kAppName, names::kSlurmd.name)}},
+                 .selectors = {.labels = fmt::format("{}={}", names::kAppName, names::kSlurmd.name)},
+                 .seed = options.seed},
                 kube::decode_dynamic, interner),
       parts_(parts),
       options_(options),

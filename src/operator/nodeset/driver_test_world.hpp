@@ -1,5 +1,5 @@
 // A cluster for the driver's tests, in simulated time: a fake API server with kubelets, a fake slurmrestd, a scheduler
-// for worker pods and their slurmds, and the operator's process, which can be killed.
+// for worker pods and their slurmds, and the operator's process, which can be killed; on demand a second one beside it.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,6 +15,7 @@
 #include "base/base64.hpp"
 #include "json/patch.hpp"
 #include "json/yaml.hpp"
+#include "kube/lease.hpp"
 #include "net/loopback.hpp"
 #include "operator/api/names.hpp"
 #include "operator/api/resources.hpp"
@@ -32,9 +33,41 @@ namespace bascule::op::nodeset {
 using namespace std::chrono_literals;
 namespace r = kube::resources;
 
+// Whether this process leads: it always does when it is alone (`identity` is empty).
+class Leads {
+ public:
+  Leads(kube::Client& client, const std::string& identity) : changed_(client.loop()) {
+    if (identity.empty()) return;
+    elector_.emplace(client, kube::LeaseOptions{.key = {"slurm", "operator"}, .identity = identity, .seed = 6},
+                     [this](bool now) {
+                       lost_ = !now;
+                       changed_.notify();
+                     });
+    elector_->start();
+  }
+  bool now() const { return !elector_ || elector_->leading(); }
+  // False: it is to stop.
+  Task<bool> begins(std::stop_token stop) {
+    while (!now() && !stop.stop_requested()) co_await changed_.wait(stop);
+    co_return !stop.stop_requested();
+  }
+  // Until it is to stop, or leads no longer.
+  Task<> ends(std::stop_token stop) {
+    while (!lost_ && !stop.stop_requested()) co_await changed_.wait(stop);
+  }
+  Task<> stop() {
+    if (elector_) co_await elector_->stop();
+  }
+
+ private:
+  Bell changed_;
+  bool lost_ = false;
+  std::optional<kube::LeaderElector> elector_;
+};
+
 // One life of the operator, as far as NodeSets go.
 inline Task<> operator_main(testing::SimEnvironment& self, net::Transport& api, net::Transport& rest,
-                            NodeSetDriver** out, std::stop_token stop) {
+                            NodeSetDriver** out, std::string identity, std::stop_token stop) {
   const auto to_api = self.network.connect(self.loop, api);
   kube::Client client(self.loop, *to_api, {});
   json::Interner interner;
@@ -52,25 +85,27 @@ inline Task<> operator_main(testing::SimEnvironment& self, net::Transport& api, 
                           .connect = [&](const std::string&) { return self.network.connect(self.loop, rest); },
                           .metrics = nullptr},
                          {});
-  NodeSetDriver driver({client, nodesets, controllers, secrets, stateful_sets, clusters, events, nullptr}, {});
+  Leads leads(client, identity);
+  NodeSetDriver driver({client, nodesets, controllers, secrets, stateful_sets, clusters, events, nullptr},
+                       {.may_act = [&leads] { return leads.now(); }, .seed = 7});
   for (Dynamic* one : {&nodesets, &controllers, &restapis, &secrets, &stateful_sets}) one->start();
   bool synced = true;
   for (Dynamic* one : {&nodesets, &controllers, &restapis, &secrets, &stateful_sets}) {
     const bool has = co_await one->wait_synced(stop, TimePoint::max());
     synced = synced && has;
   }
-  if (synced) {
+  if (synced && co_await leads.begins(stop)) {
     clusters.start();
     driver.start();
     *out = &driver;
-    while (co_await sleep_for(self.loop, 24h, stop)) {
-    }
+    co_await leads.ends(stop);
   }
   *out = nullptr;
   co_await driver.stop();
   co_await clusters.stop();
   for (Dynamic* one : {&nodesets, &controllers, &restapis, &secrets, &stateful_sets}) co_await one->stop();
   co_await events.stop(self.loop.now() + 1s);
+  co_await leads.stop();
 }
 
 struct DriverWorld {
@@ -81,8 +116,12 @@ struct DriverWorld {
         to_api(net::make_loopback(loop, api.handler())),
         to_rest(net::make_loopback(loop, slurm.handler())),
         network(loop, {.seed = seed}),
-        process(loop, network, [this](testing::SimEnvironment& self, std::stop_token stop) {
-          return operator_main(self, *to_api, *to_rest, &driver, std::move(stop));
+        process(loop, network,
+                [this](testing::SimEnvironment& self, std::stop_token stop) {
+                  return operator_main(self, *to_api, *to_rest, &driver, identity("a"), std::move(stop));
+                }),
+        second(loop, network, [this](testing::SimEnvironment& self, std::stop_token stop) {
+          return operator_main(self, *to_api, *to_rest, &seconds_driver_, identity("b"), std::move(stop));
         }) {
     api.add_resource(kNodeSets, true, true);
     api.add_resource(kControllers);
@@ -101,6 +140,7 @@ slurmctld: {image: "slurmctld:26.05"}
   }
   ~DriverWorld() {
     process.kill();
+    second.kill();
     testing::run(loop, cluster.stop());
   }
 
@@ -301,11 +341,16 @@ slurmctld: {image: "slurmctld:26.05"}
   std::unique_ptr<net::Transport> to_api, to_rest;
   testing::SimNetwork network;
   NodeSetDriver* driver = nullptr;
-  testing::SimProcess process;
+  testing::SimProcess process, second;
+  bool two = false;  // there are two processes, one of which leads
   std::function<void()> every_step;
   std::vector<std::string> killed_jobs, lost_claims;
 
  private:
+  std::string identity(const char* name) { return two ? fmt::format("{}-{}", name, ++lives_) : std::string(); }
+
+  NodeSetDriver* seconds_driver_ = nullptr;
+  int lives_ = 0;
   json::Interner interner_;
   std::set<std::string> enrolled_, stopped_;  // uids of pods
   std::map<std::string, std::string> claims_in_use_;
