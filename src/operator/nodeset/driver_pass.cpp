@@ -103,6 +103,7 @@ DriverPass::DriverPass(const NodeSetDriver::Parts& parts, const NodeSetDriver::O
                   .set = now.set,
                   .meta = now.object->meta,
                   .input = now.input ? &*now.input : nullptr,
+                  .may_act = [this] { return may_act(); },
                   .pod = [this](const std::string& name) -> const kube::ObjectMeta* {
                     const auto it = now_.pods.find(name);
                     return it == now_.pods.end() ? nullptr : &it->second->meta;

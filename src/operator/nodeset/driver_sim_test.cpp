@@ -301,6 +301,36 @@ TEST_P(FrozenDriverTest, ALeaderOfBeforeDeletesNoPodByALookOfBefore) {
   EXPECT_FALSE(world.process.running());
 }
 
+// The same to the instant: the lease is over when the answer about the Slurm node comes.
+TEST(FormerLeaderTest, NothingIsDoneByALookOfBefore) {
+  DriverWorld world;
+  ASSERT_TRUE(world.runs("foo", 3));
+  const std::string node = DriverWorld::slurm_name(*world.api.get(r::kPods, {"slurm", "foo-2"}));
+  const auto loses_the_lease = [&](std::string_view change) {
+    world.may_act = true;
+    world.slurm.set_faults([&world, &node](const net::ServerRequest& request) {
+      const bool looks = request.method == "GET" && request.target.find("/node/" + node) != std::string::npos;
+      if (looks && world.slurm.model().node(node)->view.states.has(slurm::NodeFlag::kDrain)) {
+        world.may_act = false;
+      }
+      return testing::FakeSlurmFault{};
+    });
+    world.patch_nodeset("foo", change);
+    return world.until([&] { return !world.may_act; }, 1min);
+  };
+  ASSERT_TRUE(loses_the_lease("{spec: {replicas: 2}}"));
+  world.pass(5s);
+  EXPECT_EQ(world.api.calls("delete", "pods"), 0u);
+  world.slurm.forget_calls();
+  ASSERT_TRUE(loses_the_lease("{spec: {replicas: 3}}"));
+  world.pass(5s);
+  EXPECT_EQ(world.slurm.calls("POST node"), 0u);
+  EXPECT_TRUE(world.slurm.model().node(node)->view.states.has(slurm::NodeFlag::kDrain));
+  world.slurm.set_faults(nullptr);
+  world.may_act = true;
+  EXPECT_TRUE(world.settles("foo", 3));
+}
+
 INSTANTIATE_TEST_SUITE_P(Effects, FrozenDriverTest, ::testing::Range<std::uint64_t>(0, 8));
 
 INSTANTIATE_TEST_SUITE_P(Seeds, DriverSimTest, ::testing::Range<std::uint64_t>(1, 5));

@@ -67,7 +67,7 @@ class Leads {
 
 // One life of the operator, as far as NodeSets go.
 inline Task<> operator_main(testing::SimEnvironment& self, net::Transport& api, net::Transport& rest,
-                            NodeSetDriver** out, std::string identity, std::stop_token stop) {
+                            NodeSetDriver** out, std::string identity, const bool& may_act, std::stop_token stop) {
   const auto to_api = self.network.connect(self.loop, api);
   kube::Client client(self.loop, *to_api, {});
   json::Interner interner;
@@ -87,7 +87,7 @@ inline Task<> operator_main(testing::SimEnvironment& self, net::Transport& api, 
                          {});
   Leads leads(client, identity);
   NodeSetDriver driver({client, nodesets, controllers, secrets, stateful_sets, clusters, events, nullptr},
-                       {.may_act = [&leads] { return leads.now(); }, .seed = 7});
+                       {.may_act = [&leads, &may_act] { return may_act && leads.now(); }, .seed = 7});
   for (Dynamic* one : {&nodesets, &controllers, &restapis, &secrets, &stateful_sets}) one->start();
   bool synced = true;
   for (Dynamic* one : {&nodesets, &controllers, &restapis, &secrets, &stateful_sets}) {
@@ -118,10 +118,10 @@ struct DriverWorld {
         network(loop, {.seed = seed}),
         process(loop, network,
                 [this](testing::SimEnvironment& self, std::stop_token stop) {
-                  return operator_main(self, *to_api, *to_rest, &driver, identity("a"), std::move(stop));
+                  return operator_main(self, *to_api, *to_rest, &driver, identity("a"), may_act, std::move(stop));
                 }),
         second(loop, network, [this](testing::SimEnvironment& self, std::stop_token stop) {
-          return operator_main(self, *to_api, *to_rest, &seconds_driver_, identity("b"), std::move(stop));
+          return operator_main(self, *to_api, *to_rest, &seconds_driver_, identity("b"), may_act, std::move(stop));
         }) {
     api.add_resource(kNodeSets, true, true);
     api.add_resource(kControllers);
@@ -342,6 +342,7 @@ slurmctld: {image: "slurmctld:26.05"}
   testing::SimNetwork network;
   NodeSetDriver* driver = nullptr;
   testing::SimProcess process, second;
+  bool may_act = true;
   bool two = false;  // there are two processes, one of which leads
   std::function<void()> every_step;
   std::vector<std::string> killed_jobs, lost_claims;

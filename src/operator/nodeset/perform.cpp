@@ -22,6 +22,7 @@ namespace r = kube::resources;
 using kube::PatchType;
 
 const Performed kStaleUid{Outcome::kStale, "another object has its name now"};
+const Performed kLeadsNoLonger{Outcome::kStale, "this process does not lead any longer"};
 
 json::Object uid_patch(const Uid& uid) {
   return {{"metadata", json::Object{{"uid", uid.str()}}}};
@@ -122,6 +123,7 @@ Task<bool> Performer::still_ours(std::stop_token stop) {
 Task<Performed> Performer::run(AdoptPod what, std::stop_token stop) {
   const bool ours = co_await still_ours(stop);
   if (!ours) co_return Performed{Outcome::kStale, "the NodeSet is another one or goes"};
+  if (!parts_.may_act()) co_return kLeadsNoLonger;
   json::Value patch = uid_patch(what.uid);
   json::at_or_create(patch, {"metadata", "ownerReferences"}) = json::Array{owner()};
   co_await parts_.kube.patch(r::kPods, key(what.name), PatchType::kStrategic, std::move(patch), {}, {}, stop);
@@ -198,6 +200,7 @@ Task<Performed> Performer::run(DeletePod what, std::stop_token stop) {
       co_return Performed{Outcome::kStale, fmt::format("Slurm node {} is not clear of jobs at this moment: {}",
                                                        what.slurm_node, slurm::print(fresh->states))};
     }
+    if (!parts_.may_act()) co_return kLeadsNoLonger;
   }
   co_await parts_.kube.remove(r::kPods, key(what.name), options, stop);
   co_return Performed{};
@@ -219,6 +222,7 @@ Task<Performed> Performer::run(CreateClaim what, std::stop_token stop) {
 
 Task<Performed> Performer::run(PatchClaimOwners what, std::stop_token stop) {
   const json::Value live = co_await parts_.kube.get(kClaims, key(what.claim), {}, stop);
+  if (!parts_.may_act()) co_return kLeadsNoLonger;
   json::Array owners;
   const json::Array* has = json::array_at(live, {"metadata", "ownerReferences"});
   for (const json::Value& one : has != nullptr ? *has : json::Array{}) {
@@ -276,6 +280,7 @@ Task<Performed> Performer::run(PatchRevision what, std::stop_token stop) {
   if (what.adopt) {
     const bool ours = co_await still_ours(stop);
     if (!ours) co_return Performed{Outcome::kStale, "the NodeSet is another one or goes"};
+    if (!parts_.may_act()) co_return kLeadsNoLonger;
   }
   json::Value patch = json::Object{};
   if (what.revision) json::at_or_create(patch, {"revision"}) = *what.revision;
@@ -338,6 +343,7 @@ Task<Performed> Performer::run(WriteSlurmNode what, std::stop_token stop) {
     if (!may_write(what, fresh ? &*fresh : nullptr)) {
       co_return Performed{Outcome::kStale, fmt::format("Slurm node {} has changed meanwhile", what.node)};
     }
+    if (!parts_.may_act()) co_return kLeadsNoLonger;
   }
   slurm::NodeUpdate change;
   change.state = what.state;
@@ -356,6 +362,7 @@ Task<Performed> Performer::run(DeleteSlurmNode what, std::stop_token stop) {
   if (!may_prune(what, fresh ? &*fresh : nullptr)) {
     co_return Performed{Outcome::kStale, fmt::format("Slurm node {} has changed meanwhile", what.node)};
   }
+  if (!parts_.may_act()) co_return kLeadsNoLonger;
   co_await parts_.cluster->client().delete_node(what.node, stop);
   co_return Performed{};
 }

@@ -38,6 +38,8 @@ class Performer final {
     const NodeSet& set;
     const kube::ObjectMeta& meta;  // of the NodeSet as the informer has it
     const WorkerInput* input;      // nullptr: no pod can be made
+    // Asked again between a look and what is done by it: meanwhile another process may lead.
+    std::function<bool()> may_act;
     // By name, of what the state was made of; nullptr when it is not there.
     std::function<const kube::ObjectMeta*(const std::string& pod)> pod;
     std::function<const Work*(const std::string& slurm_node)> work;
