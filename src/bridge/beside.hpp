@@ -16,7 +16,7 @@ namespace bascule::bridge {
 
 class Beside final {
  public:
-  // Handles its own errors; begins in its turn, and not at all after stop().
+  // Begins in its turn, and not at all after stop(). What it throws is logged.
   using Work = std::function<Task<>(std::stop_token)>;
 
   explicit Beside(Loop& loop) : loop_(loop), all_(loop, kAtOnce), gate_(loop) {}
