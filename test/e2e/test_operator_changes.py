@@ -84,7 +84,7 @@ def test_another_key_of_slurm_waits_for_jobs_and_for_drained_nodes(hpc):
     eventually(lambda: "the key in Secret slurm-auth-slurm has changed" in condition(hpc, "Ready")[1], "the Controller says what it waits for", every=0.5)
     unharmed(hpc, array)
     always(lambda: ctld(hpc) == pod and {p.metadata.uid for p in hpc.workers().values()} == workers, 5, "the next job may start any moment", every=1)
-    nodes = "cpu-[0-1],batch-0"
+    nodes = ",".join(hpc.serving())
     hpc.on_login("scontrol", "update", f"nodename={nodes}", "state=drain", "reason=another key")
     eventually(lambda: ctld(hpc) != pod, "slurmctld has the new key", every=0.5)
 
