@@ -416,7 +416,11 @@ Task<> Scheduler::Impl::bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token 
     throw;
   }
   if (failed || denied) {
-    unsure ? (void)(memory[unit].binding[uid].unsure = true) : unassume(unit, uid);
+    if (unsure) {
+      memory[unit].binding[uid].unsure = true;
+    } else {
+      unassume(unit, uid);
+    }
     if (failed) memory[unit].bind_after = loop.now() + 1s;
     if (bind.device_claim) co_await devices.undo(bind.pod, bind.device_claim->key, stop);
     if (failed) controller->add_after(unit.str(), 1s);
