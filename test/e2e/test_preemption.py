@@ -95,6 +95,7 @@ def test_a_job_that_is_requeued_and_held_waits_for_its_release(bascule, kube, sl
     always(lambda: not kube.succeeded("held") and kube.pod_of("held").spec.node_name is None, 4, "it is held")
     assert any("JobHeld" in said for said in eventually(lambda: kube.said_about(kube.pod_of("held")), "the pod says why it waits"))
     slurm.scontrol("release", str(held))
+    slurm.scontrol("update", f"JobId={held}", "StartTime=now")
     eventually(lambda: kube.succeeded("held"), "it runs once it is released")
     assert not_failed(kube, "held")
 
