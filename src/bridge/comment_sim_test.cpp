@@ -114,17 +114,21 @@ TEST_F(Overwritten, APodThatCannotKnowItsJobSaysWhy) {
   EXPECT_THAT(status, HasSubstr("INC-17"));
 }
 
+// The id of the pod's job, which starts at once or waits for the nodes.
+JobId start_with_one_pod(World& w, bool waits) {
+  if (waits) w.hold_nodes(2);
+  w.scheduler.start();
+  w.loop.advance(1ms);
+  w.pod_sync.start();
+  w.api.create(r::kPods, testing::make_pod({.name = "p", .ns = "slurm-bridge", .scheduler = "slurm-bridge-scheduler"}));
+  return JobId{waits ? 2u : 1u};
+}
+
 // It writes before slurmctld has told anybody of the job.
 TEST_F(Overwritten, AJobSubmitPluginTakesNoJobFromItsPod) {
   for (const bool waits : {true, false}) {
     World one(waits ? 52 : 53, 2, 1min);
-    if (waits) one.hold_nodes(2);
-    const JobId job{waits ? 2u : 1u};
-    one.scheduler.start();
-    one.loop.advance(1ms);
-    one.pod_sync.start();
-    one.api.create(r::kPods,
-                   testing::make_pod({.name = "p", .ns = "slurm-bridge", .scheduler = "slurm-bridge-scheduler"}));
+    const JobId job = start_with_one_pod(one, waits);
     const auto plugin = [&] {
       if (one.slurm.model().job(job) == nullptr) return false;
       slurm::JobDescription change;
@@ -151,13 +155,7 @@ TEST_F(Overwritten, AJobSubmitPluginTakesNoJobFromItsPod) {
 TEST_F(Overwritten, APluginThatWritesOverEachOfOurWritesIsLetBe) {
   for (const bool waits : {true, false}) {
     World one(waits ? 54 : 55, 2, 12h);
-    if (waits) one.hold_nodes(2);
-    const JobId job{waits ? 2u : 1u};
-    one.scheduler.start();
-    one.loop.advance(1ms);
-    one.pod_sync.start();
-    one.api.create(r::kPods,
-                   testing::make_pod({.name = "p", .ns = "slurm-bridge", .scheduler = "slurm-bridge-scheduler"}));
+    const JobId job = start_with_one_pod(one, waits);
     int written = 0;
     const auto plugin = [&] {
       const auto* there = one.slurm.model().job(job);
