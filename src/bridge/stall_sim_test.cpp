@@ -191,33 +191,58 @@ TEST(Stall, ASchedulerWhoseWatchIsCutSubmitsNothingForAPodThatHasRun) {
   EXPECT_EQ(w.slurm.model().submitted(), 1u);
 }
 
-// The answer to the binding is lost, the watch of pods is silent, and the node gets a taint: the pod seems to wait for
-// a node that does not fit. It runs.
+// The answer to the first binding is lost, and the scheduler's watch of pods is silent from then on.
+struct LostBinding {
+  explicit LostBinding(World& w) {
+    w.api.on_call([this](const testing::ApiCall&, std::string_view whose) { agent = whose; });
+    w.api.set_faults([this, &w](const testing::ApiCall& call) -> testing::ApiFault {
+      using Kind = testing::ApiFault::Kind;
+      if (call.is("create", "pods/binding") && !std::exchange(cut, true)) {
+        w.api.end_watches();
+        return {.kind = Kind::kStatusAfter, .code = 500, .before = 50ms};
+      }
+      if (!cut || agent != kSchedulerAgent) return {};
+      if (refuses_others && call.is("create", "pods/binding")) return {.kind = Kind::kStatus, .code = 500};
+      return call.is("watch", "pods") ? testing::ApiFault{.kind = Kind::kSilent} : testing::ApiFault{};
+    });
+  }
+
+  bool cut = false;
+  bool refuses_others = false;
+  std::string agent;
+};
+
+// The node gets a taint: the pod seems to wait for a node that does not fit. It runs.
 TEST(Stall, TheJobOfAPodThatIsBoundUnseenIsNotGivenBack) {
   World w(32, 1, 1h);
-  bool cut = false;
-  std::string agent;
-  w.api.on_call([&agent](const testing::ApiCall&, std::string_view whose) { agent = whose; });
-  w.api.set_faults([&](const testing::ApiCall& call) -> testing::ApiFault {
-    using Kind = testing::ApiFault::Kind;
-    if (call.is("create", "pods/binding") && !std::exchange(cut, true)) {
-      w.api.end_watches();
-      return {.kind = Kind::kStatusAfter, .code = 500, .before = 50ms};
-    }
-    if (!cut || agent != kSchedulerAgent) return {};
-    if (call.is("create", "pods/binding")) return {.kind = Kind::kStatus, .code = 500};
-    return call.is("watch", "pods") ? testing::ApiFault{.kind = Kind::kSilent} : testing::ApiFault{};
-  });
+  LostBinding lost(w);
+  lost.refuses_others = true;
   w.scheduler.start();
   w.pod_sync.start();
   add_pod(w, "p");
-  ASSERT_TRUE(w.loop.run_until([&] { return cut; }, 30s));
+  ASSERT_TRUE(w.loop.run_until([&] { return lost.cut; }, 30s));
   const json::Object taint{{"key", "team"}, {"effect", "NoSchedule"}};
   w.api.patch(r::kNodes, {"", "n1"}, json::Object{{"spec", json::Object{{"taints", json::Array{taint}}}}});
   w.loop.advance(2min);
   EXPECT_EQ(w.pods_on_nodes().size(), 1u) << reason_of(w, "p");
   EXPECT_EQ(w.live_jobs(), 1u);
   EXPECT_EQ(w.slurm.model().submitted(), 1u);
+}
+
+// ... and its job ends: Slurm gives the node to the next one.
+TEST(Stall, NobodyIsBoundBesideAPodThatIsBoundUnseen) {
+  World w(34, 1, 1h);
+  LostBinding lost(w);
+  add_pod(w, "p");
+  add_pod(w, "q");
+  w.scheduler.start();
+  ASSERT_TRUE(w.loop.run_until([&] { return lost.cut; }, 30s));
+  w.loop.advance(3s);
+  ASSERT_EQ(w.pods_on_nodes().size(), 1u);
+  w.slurm.model().end(w.slurm.now(), JobId{1}, slurm::JobState::kTimeout);
+  w.loop.advance(20s);
+  ASSERT_EQ(w.slurm.model().job(JobId{2})->view.states.base, slurm::JobState::kRunning);
+  EXPECT_EQ(w.pods_on_nodes().size(), 1u);
 }
 
 // An etcd that was restored from a backup has forgotten it. What it took of the node is free for the next attempt.
@@ -235,33 +260,6 @@ TEST(Stall, ABindingThatIsForgottenIsDoneAnewByTheSameJob) {
   ASSERT_EQ(bindings, 1);
   EXPECT_TRUE(w.loop.run_until([&] { return w.pods_on_nodes().size() == 1; }, 12min)) << reason_of(w, "p");
   EXPECT_EQ(w.slurm.model().submitted(), 1u);
-}
-
-// ... and its job ends: Slurm gives the node to the next one.
-TEST(Stall, NobodyIsBoundBesideAPodThatIsBoundUnseen) {
-  World w(34, 1, 1h);
-  bool cut = false;
-  std::string agent;
-  w.api.on_call([&agent](const testing::ApiCall&, std::string_view whose) { agent = whose; });
-  w.api.set_faults([&](const testing::ApiCall& call) -> testing::ApiFault {
-    using Kind = testing::ApiFault::Kind;
-    if (call.is("create", "pods/binding") && !std::exchange(cut, true)) {
-      w.api.end_watches();
-      return {.kind = Kind::kStatusAfter, .code = 500, .before = 50ms};
-    }
-    const bool silent = cut && agent == kSchedulerAgent && call.is("watch", "pods");
-    return silent ? testing::ApiFault{.kind = Kind::kSilent} : testing::ApiFault{};
-  });
-  add_pod(w, "p");
-  add_pod(w, "q");
-  w.scheduler.start();
-  ASSERT_TRUE(w.loop.run_until([&] { return cut; }, 30s));
-  w.loop.advance(3s);
-  ASSERT_EQ(w.pods_on_nodes().size(), 1u);
-  w.slurm.model().end(w.slurm.now(), JobId{1}, slurm::JobState::kTimeout);
-  w.loop.advance(20s);
-  ASSERT_EQ(w.slurm.model().job(JobId{2})->view.states.base, slurm::JobState::kRunning);
-  EXPECT_EQ(w.pods_on_nodes().size(), 1u);
 }
 
 // What a proxy says, or slurmrestd for want of a good token, is no word about the change.

@@ -66,6 +66,17 @@ struct UnitPlanTest : ::testing::Test {
     ASSERT_TRUE(first.submit);
     submitted_spec = parse_record(*first.submit->admin_comment)->spec;
   }
+  // Job 7 of another pod of its controller, which Slurm has requeued.
+  void inherit(std::optional<TaskSize> task = {}) {
+    auto job = std::make_shared<slurm::Job>();
+    job->id = JobId{7};
+    job->states.base = slurm::JobState::kPending;
+    job->restart_count = 1;
+    JobRecord record{self.bridge, self.cluster, Uid("u0"), submitted_spec, {{"ns", "old"}},
+                     {Uid("u0")}, false,        0,         Uid("rs")};
+    record.task = task;
+    view.inherits = JobView{job, record, now};
+  }
 
   json::Interner interner;
   Config config;
@@ -692,13 +703,7 @@ TEST_F(UnitPlanTest, ANodeThatKubernetesLacksIsNoNode) {
 // W48: what a pod's controller makes in its place takes over the job that Slurm requeued.
 TEST_F(UnitPlanTest, ARequeuedJobIsInherited) {
   learn_spec();
-  auto job = std::make_shared<slurm::Job>();
-  job->id = JobId{7};
-  job->states.base = slurm::JobState::kPending;
-  job->restart_count = 1;
-  JobRecord record{self.bridge, self.cluster, Uid("u0"), submitted_spec, {{"ns", "old"}},
-                   {Uid("u0")}, false,        0,         Uid("rs")};
-  view.inherits = JobView{job, record, now};
+  inherit();
   const UnitPlan p = plan();
   EXPECT_FALSE(p.submit);
   ASSERT_TRUE(p.update);
@@ -716,20 +721,13 @@ TEST_F(UnitPlanTest, ARequeuedJobIsInherited) {
 // It may start before Slurm has heard of what the successor asks for.
 TEST_F(UnitPlanTest, ARequeuedJobGoesToNobodyWhoAsksForMore) {
   learn_spec();
-  auto job = std::make_shared<slurm::Job>();
-  job->id = JobId{7};
-  job->states.base = slurm::JobState::kPending;
-  job->restart_count = 1;
-  JobRecord record{self.bridge, self.cluster, Uid("u0"), submitted_spec, {{"ns", "old"}},
-                   {Uid("u0")}, false,        0,         Uid("rs")};
-  record.task = TaskSize{2, 4096};
-  view.inherits = JobView{job, record, now};
+  inherit(TaskSize{2, 4096});
   EXPECT_TRUE(plan().submit) << "whole nodes";
   view.root->annotations = {{interner("slurmjob.slinky.slurm.net/exclusive"), interner("false")}};
   pod.requests = {{interner("cpu"), Quantity(2)}};
   const UnitPlan same = plan();
   ASSERT_TRUE(same.update);
-  EXPECT_EQ(parse_record(*same.update->description.admin_comment)->task, record.task);
+  EXPECT_EQ(parse_record(*same.update->description.admin_comment)->task, view.inherits->record.task);
   pod.requests = {{interner("cpu"), Quantity(3)}};
   EXPECT_FALSE(plan().update);
 }
