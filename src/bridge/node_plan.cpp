@@ -370,6 +370,12 @@ class Planner final {
 
   // Slurm deletes no node of a reservation that is under way.
   bool is_reserved() const { return slurm_->states.has(slurm::NodeFlag::kReserved); }
+  // Such a job would end with the node, pod or no pod.
+  bool is_required() const { return !sides_.jobs_known || sides_.required_by; }
+  std::string required_until() const {
+    if (!sides_.jobs_known) return "Slurm's jobs are known";
+    return fmt::format("job {}, which requires it by name, is over or requires it no more", sides_.required_by->value);
+  }
   void say_outdated(const NodeShape& wanted, std::string_view when) {
     say(kube::EventType::kNormal, "SlurmNodeOutdated",
         fmt::format("Slurm node {} will be registered anew with {} CPUs and {} MiB {}", sides_.slurm_name, wanted.cpus,
@@ -447,7 +453,7 @@ class Planner final {
 
   void leave() {
     const bool drain = is_drained();
-    if (drain && is_idle(*slurm_) && !is_reserved()) {
+    if (drain && is_idle(*slurm_) && !is_reserved() && !is_required()) {
       plan_.remove = true;
       if (kube_ != nullptr) {
         say(kube::EventType::kNormal, "SlurmNodeRemoving", fmt::format("removing Slurm node {}", sides_.slurm_name));
@@ -455,8 +461,9 @@ class Planner final {
       return;
     }
     if (drain && is_idle(*slurm_) && kube_ != nullptr) {
+      const std::string over = is_reserved() ? "its reservation is over" : required_until();
       say(kube::EventType::kNormal, "SlurmNodeRemoving",
-          fmt::format("Slurm node {} is removed when its reservation is over", sides_.slurm_name));
+          fmt::format("Slurm node {} is removed when {}", sides_.slurm_name, over));
     }
     wake_at(now_ + kDrainLook);
     const std::string text = removal_reason(sides_.slurm_name);

@@ -56,7 +56,9 @@ struct NodeSides {
   bool may_reshape = true;                            // a busy node may be drained to be registered anew: few at a time
   std::string leaving = {};                           // an earlier name of the node, still in Slurm and to be removed
   std::optional<NodePod> adrift = {};                 // of ours, on the node, and Slurm does not know its job
-  std::optional<NodePod> worker = {};                 // of a NodeSet, on the node, and the taint would evict it
+  bool jobs_known = true;                             // of Slurm, all of them
+  std::optional<JobId> required_by = {};  // a job that has not ended and names the node: it would end with it
+  std::optional<NodePod> worker = {};     // of a NodeSet, on the node, and the taint would evict it
 };
 
 // What the process remembers of a node between plans. Losing it costs time, never correctness.

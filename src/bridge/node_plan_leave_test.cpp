@@ -209,6 +209,26 @@ TEST(NodePlan, AReservedNodeIsRemovedWhenItsReservationIsOver) {
   EXPECT_TRUE(World().plan({kube}, node).remove);
 }
 
+// slurmctld ends such a job, waiting or running, when it next starts or is reconfigured: one of slurm-bridge requires
+// every node there was at its submit.
+TEST(NodePlan, ANodeThatAJobRequiresIsRemovedWhenThatIsOver) {
+  Kube kube = tainted();
+  kube.external = false;
+  const slurm::Node node = drained(registered(), removal_reason("n1"));
+  World world;
+  world.required_by = JobId{7};
+  const NodePlan waits = world.plan({kube}, node);
+  EXPECT_TRUE(waits.idle());
+  EXPECT_TRUE(waits.wake);
+  EXPECT_THAT(waits.say, says("SlurmNodeRemoving"));
+  EXPECT_TRUE(world.plan({}, node).idle()) << "its Node object is gone";
+  world.required_by.reset();
+  world.jobs_known = false;
+  EXPECT_TRUE(world.plan({kube}, node).idle());
+  world.jobs_known = true;
+  EXPECT_TRUE(world.plan({kube}, node).remove);
+}
+
 TEST(NodePlan, RemovalTakesSlurmBridgesOwnReasonForOurs) {
   Kube kube = tainted();
   kube.external = false;

@@ -26,6 +26,7 @@ constexpr Duration kPartitionsAge = std::chrono::seconds(60);
 // Nodes drained at once to be registered anew with another size.
 constexpr std::size_t kMaxReshaping = 1;
 constexpr Duration kTurnLook = 1s;
+constexpr Duration kTablePatience = 10s;
 constexpr std::int32_t kAlreadyExists = 2168;
 constexpr int kRounds = 2;
 
@@ -137,6 +138,11 @@ struct NodeSync::Impl {
       if (!parts.devices->unknown().empty()) sides.devices.unknown = parts.devices->unknown();
     }
     sides.may_reshape = may_reshape(name);
+    sides.jobs_known = parts.mirror.synced();
+    if (sides.slurm && sides.slurm->states.has(slurm::NodeFlag::kDrain) &&
+        sides.slurm->states.has(slurm::NodeFlag::kExternal)) {
+      sides.required_by = parts.mirror.job_that_requires(name);
+    }
     if (sides.nodes.size() == 1 && !sides.slurm) sides.leaving = leaving_as(*sides.nodes.front());
     return sides;
   }
@@ -281,6 +287,11 @@ struct NodeSync::Impl {
   }
 
   Task<> remove(std::string name, std::stop_token stop) {
+    // For good: a job that came since the last table may require the node.
+    if (!reshaping.contains(name)) {
+      const bool listed = co_await parts.mirror.next_full(stop, loop.now() + kTablePatience);
+      if (!listed || parts.mirror.job_that_requires(name)) co_return controller.add_after(name, kTurnLook);
+    }
     parts.must_lead();
     try {
       co_await parts.slurm.delete_node(name, stop);

@@ -260,6 +260,23 @@ TEST_F(NodeSyncTest, LabelGoneRemovesTheNodeWhenItIsIdle) {
   EXPECT_FALSE(is_tainted("n1"));
 }
 
+TEST_F(NodeSyncTest, ANodeThatAWaitingJobRequiresStaysInSlurm) {
+  add_node("n1");
+  start();
+  slurm::JobDescription there;
+  there.required_nodes = {"n1"};
+  there.hold = true;
+  const JobId job = slurm_.submit(there);
+  settle();
+  patch("n1", R"({"metadata":{"labels":{"scheduler.slinky.slurm.net/external-node":null}}})");
+  settle(5min);
+  ASSERT_TRUE(slurm_node("n1"));
+  EXPECT_THAT(events(), HasSubstr("n1 is removed when job"));
+  bascule::testing::run(loop_, client_.cancel_job(job));
+  settle(5min);
+  EXPECT_FALSE(slurm_node("n1"));
+}
+
 // Slurm says that the node is in use, and nothing that it tells of the node changes when that is over.
 TEST_F(NodeSyncTest, ANodeThatSlurmDoesNotRemoveYetIsToldAndTriedAgain) {
   add_node("n1");

@@ -101,6 +101,8 @@ struct World {
   NodeDevices devices = {};
   std::string leaving = {};
   std::optional<NodePod> worker = {}, adrift = {};
+  bool jobs_known = true;
+  std::optional<JobId> required_by = {};
 
   World() { config.partition = "bridge"; }
   NodePlan plan(const std::vector<Kube>& kube, const std::optional<slurm::Node>& slurm) {
@@ -117,6 +119,8 @@ struct World {
     sides.leaving = leaving;
     sides.worker = worker;
     sides.adrift = adrift;
+    sides.jobs_known = jobs_known;
+    sides.required_by = required_by;
     return plan_node(config, kSelf, sides, memory, now);
   }
 };

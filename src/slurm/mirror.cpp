@@ -1,5 +1,6 @@
 #include "slurm/mirror.hpp"
 
+#include "slurm/hostlist.hpp"
 #include "slurm/mirror_core.hpp"
 
 namespace bascule::slurm {
@@ -197,6 +198,13 @@ std::shared_ptr<const Job> ClusterMirror::job(JobId id) const noexcept {
 }
 std::shared_ptr<const Node> ClusterMirror::node(const std::string& name) const noexcept {
   return impl_->core.nodes().find(name);
+}
+std::optional<JobId> ClusterMirror::job_that_requires(const std::string& node) const {
+  for (const auto& [id, job] : jobs()) {
+    if (job->required_nodes.empty() || job->states.ended()) continue;
+    if (hostlist_contains(job->required_nodes, node).value_or(true)) return id;
+  }
+  return std::nullopt;
 }
 bool ClusterMirror::nodes_synced() const noexcept {
   return impl_->core.nodes_synced();

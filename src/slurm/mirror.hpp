@@ -99,6 +99,9 @@ class ClusterMirror final {
   JobId highest() const noexcept;
   std::shared_ptr<const Job> job(JobId id) const noexcept;
   std::shared_ptr<const Node> node(const std::string& name) const noexcept;
+  // A job that has not ended and requires this node by name, whether it waits or runs. slurmctld ends it with NODE_FAIL
+  // when it starts or is reconfigured after the node was deleted (docs/facts.md). For synced(); looks at every job.
+  std::optional<JobId> job_that_requires(const std::string& node) const;
   bool nodes_synced() const noexcept;
   const std::unordered_map<JobId, std::shared_ptr<const Job>>& jobs() const noexcept;
   const std::unordered_map<std::string, std::shared_ptr<const Node>>& nodes() const noexcept;

@@ -125,6 +125,12 @@ void plan_prune(Pass& pass, bool full) {
     if (pass.memory.created.contains(record->pod) || is_busy(node)) continue;
     const auto why = prune_reason(pass, node, *record, full);
     if (!why) continue;
+    if (node.required_by) {
+      pass.plan.waits.push_back(fmt::format(
+          "Slurm node {} stays until job {}, which requires it by name, is over: it would end with the node", name,
+          node.required_by->value));
+      continue;
+    }
     pass.plan.events.push_back(
         {false, "DefunctSlurmNodePruned", "Delete",
          fmt::format("Slurm node {} of pod {} on node {} is removed: {}", name, record->pod, record->node, *why), ""});

@@ -95,6 +95,13 @@ TEST_F(Pruning, NotWithJobs) {
   f.state.slurm.nodes["h1"].has_jobs = true;
   EXPECT_THAT(pruned(f.plan()), IsEmpty());
 }
+// slurmctld ends such a job, waiting or running, when it next starts or is reconfigured.
+TEST_F(Pruning, NotWhileAJobRequiresTheNode) {
+  f.state.slurm.nodes["h1"].required_by = JobId{7};
+  const Plan plan = f.plan();
+  EXPECT_THAT(pruned(plan), IsEmpty());
+  EXPECT_THAT(plan.waits, testing::Contains(testing::HasSubstr("until job 7, which requires it by name")));
+}
 
 TEST(Records, W43_RecordsOfScaledInPodsArePruned) {
   Fixture f(2);

@@ -143,6 +143,8 @@ struct SlurmNodeView {
   bool has_jobs = false;             // running, suspended or completing ones, by the job table
   std::optional<WallTime> deadline;  // by when all running jobs end; nullopt: none runs
   std::vector<std::string> jobs;     // ids of some of these jobs, for people
+  // A job that has not ended and requires the node by name; looked up for nodes whose record may be removed.
+  std::optional<JobId> required_by;
 };
 
 struct ReservationView {
