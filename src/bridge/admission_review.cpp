@@ -194,7 +194,7 @@ Verdict validate(const Config& config, const Review& review, Managed by_namespac
   Sentences faults;
   if (review.operation == Operation::kCreate) {
     preset_faults(pod, faults);
-    shape_faults(pod, faults);
+    shape_faults(config, pod, faults);
     request_faults(config, review.ns, pod, faults);
     if (!faults.empty()) return refuse(review, std::move(faults));
     Verdict verdict;

@@ -246,6 +246,24 @@ TEST(Create, RefusesWhatSlurmCannotHonour) {
   }
 }
 
+// W36: what the configuration names is let in, and no more.
+TEST(Create, W36ClassesOfConfiguredDriversAreLetIn) {
+  Config config = bridge::config();
+  config.device_drivers.put(
+      {.driver = "cpu.example.org", .classes = {"cores"}, .kind = DeviceKind::kCpu, .number_attribute = "id"});
+  config.device_drivers.put({.driver = "fpga.example.org", .classes = {"fpga"}, .number_attribute = "slot"});
+  const auto said = [&config](std::string_view requests) {
+    const json::Value asking =
+        pod(fmt::format(R"({{"containers":[{{"name":"m","resources":{{"requests":{}}}}}]}})", requests));
+    const Case c = Case::of("CREATE", "hpc", asking);
+    return validate(config, c.review, Managed::kYes).message;
+  };
+  EXPECT_THAT(said(R"({"deviceclass.resource.kubernetes.io/fpga":"1"})"), IsEmpty());
+  EXPECT_THAT(said(R"({"deviceclass.resource.kubernetes.io/cores":"1","cpu":"1"})"), HasSubstr("together"));
+  EXPECT_THAT(said(R"({"deviceclass.resource.kubernetes.io/dra.cpu":"1"})"),
+              HasSubstr("use one of gpu.nvidia.com, gpu.example.com, cores, fpga"));
+}
+
 TEST(Create, TellsEveryFaultAtOnce) {
   const std::string message = created("hpc", pod(R"({"resourceClaims":[],"topologySpreadConstraints":[{}]})",
                                                  R"({"annotations":{"slurmjob.slinky.slurm.net/timelimit":"1h",

@@ -62,11 +62,6 @@ std::string_view class_of_resource(std::string_view resource) {
                                                          : std::string_view{};
 }
 
-bool is_cpu_class(std::string_view device_class) {
-  const DeviceDriver* driver = driver_of_class(device_class);
-  return driver != nullptr && driver->kind == DeviceKind::kCpu;
-}
-
 // The pod's own annotations are the job's only when nothing above it speaks for it. Of a controller of another kind
 // than ours it is not known here whether it can be read: the pod's may count, so they are held to the same rules.
 bool may_speak_for_itself(const json::Value& pod) {
@@ -170,7 +165,7 @@ void group_faults(const json::Value& before, const json::Value& after, Sentences
   }
 }
 
-void shape_faults(const json::Value& pod, Sentences& faults) {
+void shape_faults(const Config& config, const json::Value& pod, Sentences& faults) {
   const json::Value* claims = json::find(pod, {"spec", "resourceClaims"});
   if (claims != nullptr && !claims->is_null()) {
     faults.push_back(resource_claims_fault());
@@ -183,8 +178,9 @@ void shape_faults(const json::Value& pod, Sentences& faults) {
   }
   for_each_resource(pod, [&](std::string_view, std::string_view resource) {
     native_cpu = native_cpu || resource == "cpu";
-    class_cpu = class_cpu || is_cpu_class(class_of_resource(resource));
-    if (is_cpu_class(class_of_resource(resource))) cpu_resource = resource;
+    const bool cpus = config.device_drivers.is_cpu_class(class_of_resource(resource));
+    class_cpu = class_cpu || cpus;
+    if (cpus) cpu_resource = resource;
   });
   if (native_cpu && class_cpu) {
     faults.push_back(
@@ -199,12 +195,12 @@ void request_faults(const Config& config, std::string_view ns, const json::Value
   for_each_resource(pod, [&](std::string_view container, std::string_view resource) {
     const std::string_view device_class = class_of_resource(resource);
     if (device_class.empty() && resource != names::kDeviceClassPrefix) return;
-    if (is_cpu_class(device_class)) {
+    if (config.device_drivers.is_cpu_class(device_class)) {
       class_cpu = true;
       return;
     }
     class_gpu = true;
-    if (driver_of_class(device_class) == nullptr) {
+    if (config.device_drivers.of_class(device_class) == nullptr) {
       unsupported.emplace_back(container, device_class);
     }
   });
@@ -212,7 +208,7 @@ void request_faults(const Config& config, std::string_view ns, const json::Value
   unsupported.erase(std::unique(unsupported.begin(), unsupported.end()), unsupported.end());
   for (const auto& [container, device_class] : unsupported) {
     faults.push_back(fmt::format("container {}: device class {} is not supported; use one of {}", container,
-                                 in_quotes(device_class), supported_classes()));
+                                 in_quotes(device_class), config.device_drivers.classes()));
   }
   const bool speaks = may_speak_for_itself(pod);
   const AnnotationViews annotations = annotations_of(pod);

@@ -20,7 +20,7 @@ void change_faults(const json::Value& before, const json::Value& after, Sentence
 // Another gang for a pod whose Slurm job stands for it as a member of the one it was in.
 void group_faults(const json::Value& before, const json::Value& after, Sentences& faults);
 // What Slurm cannot honour: resource claims, native beside claimed CPUs.
-void shape_faults(const json::Value& pod, Sentences& faults);
+void shape_faults(const Config& config, const json::Value& pod, Sentences& faults);
 // Device classes that cannot be translated; places by those of other pods that its job does not give; job annotations
 // that cannot be read, contradict the request, or claim to be somebody whom the pod's namespace `ns` may not be.
 void request_faults(const Config& config, std::string_view ns, const json::Value& pod, Sentences& faults);

@@ -96,13 +96,13 @@ class ClaimPlanner final {
   }
 
   std::string take_class(const std::string& name, const std::vector<const kube::DeviceRequest*>& wants) {
-    const DeviceDriver* driver = driver_of_class(name);
+    const DeviceDriver* driver = ledger_.drivers().of_class(name);
     if (driver == nullptr) return fmt::format("device class {} is not supported", name);
     if (const auto problem = devices_.problems.find(name); problem != devices_.problems.end()) {
       passing_ = devices_.classless.contains(name);  // made anew with its driver
       return problem->second;
     }
-    auto allocated = driver->kind == DeviceKind::kCpu ? cpus() : gpus(name);
+    auto allocated = driver->kind == DeviceKind::kCpu ? cpus(name) : gpus(name);
     if (!allocated) return allocated.error();
     std::int64_t total = 0;
     for (const kube::DeviceRequest* want : wants) total += want->count;
@@ -128,7 +128,7 @@ class ClaimPlanner final {
       std::vector<NumberedDevice> part(usable.begin() + static_cast<std::ptrdiff_t>(next),
                                        usable.begin() + static_cast<std::ptrdiff_t>(next + count));
       next += count;
-      add_request(*driver, *wants[i], i, std::move(part));
+      add_request(*driver, name, *wants[i], i, std::move(part));
     }
     return {};
   }
@@ -150,8 +150,8 @@ class ClaimPlanner final {
     return taken_.contains(device) ? "a pod beside it" : ledger_.holder(device, pod_);
   }
 
-  void add_request(const DeviceDriver& driver, const kube::DeviceRequest& want, std::size_t position,
-                   std::vector<NumberedDevice> part) {
+  void add_request(const DeviceDriver& driver, const std::string& device_class, const kube::DeviceRequest& want,
+                   std::size_t position, std::vector<NumberedDevice> part) {
     std::ranges::sort(part, {}, &NumberedDevice::number);
     std::string name = driver.kind == DeviceKind::kCpu ? "cpu" : "gpu";
     // Two classes of GPUs in one pod, or two containers with one class.
@@ -162,7 +162,7 @@ class ClaimPlanner final {
       name = fmt::format("{}-{}", driver.kind == DeviceKind::kCpu ? "cpu" : "gpu", i);
     }
     std::vector<std::int64_t> numbers;
-    WantedClaim::Request request{name, std::string(driver.device_class), {}, {}};
+    WantedClaim::Request request{name, device_class, {}, {}};
     for (NumberedDevice& device : part) {
       numbers.push_back(device.number);
       request.devices.push_back(std::move(device.id));
@@ -211,10 +211,10 @@ class ClaimPlanner final {
     return out;
   }
 
-  Allocated cpus() {
+  Allocated cpus(const std::string& name) {
     const CpuLayout& layout = devices_.cpus;
     passing_ = layout.count() == 0;
-    if (layout.count() == 0) return std::unexpected("no device of class dra.cpu is published");
+    if (layout.count() == 0) return std::unexpected(fmt::format("no device of class {} is published", name));
     if (!layout_.has_cores) return std::unexpected("this Slurm does not say which cores it gave");
     const auto bits = parse_bitmap(held_->core_bitmap);
     if (!bits) return std::unexpected(fmt::format("Slurm's core bitmap \"{}\" cannot be read", held_->core_bitmap));

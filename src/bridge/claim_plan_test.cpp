@@ -16,12 +16,17 @@ using ::testing::HasSubstr;
 
 struct Claims : ::testing::Test {
   json::Interner interner;
-  DeviceLedger ledger{"slurm-bridge-scheduler"};
+  static DeviceDrivers drivers() {
+    DeviceDrivers all;
+    all.put({.driver = "fpga.example.org", .classes = {"fpga"}, .number_attribute = "example.org/slot"});
+    return all;
+  }
+  DeviceLedger ledger{"slurm-bridge-scheduler", drivers()};
   JobLayout layout{100, {{.node = "s1", .sockets = 1, .cores_per_socket = 2, .core_bitmap = "0x3", .gres = {}}}, true};
 
   Claims() {
-    for (const DeviceDriver& one : kDeviceDrivers) {
-      ledger.on_class(nullptr, device_class(std::string(one.device_class), interner));
+    for (const DeviceDriver& one : ledger.drivers().all()) {
+      for (const std::string& name : one.classes) ledger.on_class(nullptr, device_class(name, interner));
     }
     ledger.set_unknown({});
   }
@@ -91,6 +96,22 @@ TEST_F(Claims, TheVeryDevicesThatSlurmGave) {
   ASSERT_EQ(claim->mappings.size(), 1u);
   EXPECT_EQ(claim->mappings.front().container, "c0");
   EXPECT_EQ(claim->mappings.front().resource, "deviceclass.resource.kubernetes.io/gpu.example.com");
+}
+
+// W36: of a driver that the configuration names, too.
+TEST_F(Claims, W36DevicesOfAConfiguredDriver) {
+  json::Array boards;
+  for (int i : {4, 2}) {
+    boards.push_back(json::Object{{"name", "board-" + std::to_string(i)},
+                                  {"attributes", json::Object{{"example.org/slot", json::Object{{"int", i}}}}}});
+  }
+  add({.name = "f", .driver = "fpga.example.org", .devices = boards});
+  give(1, "1", "fpga");
+  const auto claim = plan(pod("p", {{"fpga", 1}}));
+  ASSERT_TRUE(claim) << claim.error();
+  EXPECT_THAT(names_of(*claim), ElementsAre("board-4"));
+  EXPECT_EQ(claim->requests.front().device_class, "fpga");
+  EXPECT_EQ(claim->requests.front().selector, "device.attributes['example.org'].slot in [4]");
 }
 
 // An exclusive job has all GPUs of its node; the pod gets what it asked for.

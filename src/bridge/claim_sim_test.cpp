@@ -347,6 +347,26 @@ TEST(ClaimSim, ABindingThatIsNotSeenYetKeepsItsClaim) {
   EXPECT_EQ(w.live_jobs(), 0u);
 }
 
+// W36: a driver that only the configuration names is registered by the controllers and given by the scheduler.
+TEST(ClaimSim, W36DevicesOfAConfiguredDriver) {
+  World w(18, 0);
+  w.add_node("f1");
+  json::Array boards;
+  for (int i = 0; i < 2; ++i) boards.push_back(json::Object{{"name", "board-" + std::to_string(i)}});
+  w.api.create(
+      kResourceSlices,
+      testing::make_slice({.name = "f1-a", .node = "f1", .driver = std::string(kFpga), .devices = std::move(boards)}));
+  w.start();
+  w.loop.advance(5s);
+  ASSERT_NE(w.slurm.model().node("f1"), nullptr);
+  EXPECT_EQ(w.slurm.model().node("f1")->view.gres, "gpu:fpga.example.org:2");
+  w.add_job("boards", 2, {{kFpga, 1}});
+  w.loop.advance(3s);
+  w.check();
+  EXPECT_EQ(w.claims().size(), 2u);
+  EXPECT_TRUE(w.run(60s));
+}
+
 class ClaimKills : public ::testing::TestWithParam<int> {};
 
 TEST_P(ClaimKills, HealAtAnyMoment) {

@@ -30,12 +30,14 @@ namespace r = kube::resources;
 
 inline constexpr std::string_view kGpu = "gpu.example.com";
 inline constexpr std::string_view kCpu = "dra.cpu";
+inline constexpr std::string_view kFpga = "fpga.example.org";  // as the configuration names it
 
 inline Config test_config() {
   Config config;
   config.scheduler_name = "slurm-bridge-scheduler";
   config.slurm_rest_api = "http://slurm";
   config.partition = "slurm-bridge";
+  config.device_drivers.put({.driver = std::string(kFpga), .classes = {std::string(kFpga)}, .name_prefix = "board-"});
   return config;
 }
 
@@ -83,8 +85,8 @@ struct World {
     api.add_resource(kDeviceClasses, false);
     api.add_resource(kResourceClaims);
     slurm.model().add_partition("slurm-bridge", true);
-    for (const DeviceDriver& one : kDeviceDrivers) {
-      api.create(kDeviceClasses, testing::make_class(std::string(one.device_class)));
+    for (const DeviceDriver& one : test_config().device_drivers.all()) {
+      for (const std::string& name : one.classes) api.create(kDeviceClasses, testing::make_class(name));
     }
     for (int i = 1; i <= nodes; ++i) {
       add_node("n" + std::to_string(i));

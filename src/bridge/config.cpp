@@ -111,8 +111,8 @@ class Reader final {
 
  private:
   static constexpr std::string_view kKeys[] = {
-      "schedulerName", "slurmRestApi", "managedNamespaces", "managedNamespaceSelector",
-      "mcsLabel",      "partition",    "trustedUsers",      "identities"};
+      "schedulerName", "slurmRestApi", "managedNamespaces", "managedNamespaceSelector", "mcsLabel", "partition",
+      "trustedUsers",  "identities",   "deviceDrivers"};
 
   void unknown(std::string_view path, std::string_view key, std::span<const std::string_view> known) {
     if (const auto near = nearest_word(key, known)) {
@@ -154,6 +154,7 @@ class Reader final {
       if (key == "partition") read_partition(value, config);
       if (key == "trustedUsers") config.trusted_users = read_texts(key, value);
       if (key == "identities") read_identities(value, config);
+      if (key == "deviceDrivers") read_device_drivers(value, config.device_drivers);
     }
   }
 
@@ -280,6 +281,57 @@ class Reader final {
     if (number >= 0 && number <= kMost) return static_cast<std::uint32_t>(number);
     fault(place, fmt::format("expected a whole number from 0 to {}, found {}", kMost, kind_of(value)));
     return std::nullopt;
+  }
+
+  void read_device_drivers(const json::Value& value, DeviceDrivers& into) {
+    const json::Array* list = value.if_array();
+    if (list == nullptr) return fault("deviceDrivers", "expected a list of drivers, found " + kind_of(value));
+    const std::size_t before = faults_.size();
+    std::vector<DeviceDriver> drivers;
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      const std::string place = fmt::format("deviceDrivers[{}]", i);
+      const json::Object* item = (*list)[i].if_object();
+      if (item == nullptr) fault(place, "expected a mapping with driver, found " + kind_of((*list)[i]));
+      drivers.push_back(item == nullptr ? DeviceDriver{} : read_device_driver(place, *item));
+    }
+    if (faults_.size() > before) return;  // what is missing would be told as another fault
+    for (const DeviceDriverFault& one : faults_of(drivers)) fault("deviceDrivers" + one.key, one.what);
+    for (DeviceDriver& one : drivers) into.put(std::move(one));
+  }
+
+  DeviceDriver read_device_driver(const std::string& place, const json::Object& item) {
+    static constexpr std::string_view kKnown[] = {
+        "driver", "kind", "numberAttribute", "namePrefix", "coreAttribute", "socketAttribute", "coreTypeAttribute",
+        "classes"};
+    static constexpr std::string DeviceDriver::* kTexts[] = {&DeviceDriver::driver,
+                                                             nullptr,
+                                                             &DeviceDriver::number_attribute,
+                                                             &DeviceDriver::name_prefix,
+                                                             &DeviceDriver::core_attribute,
+                                                             &DeviceDriver::socket_attribute,
+                                                             &DeviceDriver::core_type_attribute};
+    DeviceDriver driver;
+    std::vector<std::string_view> seen;
+    for (const auto& [raw, part] : item) {
+      const std::string_view key = canonical(place + ".", {raw.data(), raw.size()}, kKnown, seen);
+      if (key.empty() || part.is_null()) continue;
+      const std::string at = fmt::format("{}.{}", place, key);
+      if (key == "classes") {
+        driver.classes = read_texts(at, part);
+      } else if (key == "kind") {
+        const std::string kind = read_text(at, part).value_or("gpu");
+        if (kind == "cpu") driver.kind = DeviceKind::kCpu;
+        if (kind != "cpu" && kind != "gpu") fault(at, fmt::format("\"{}\" is neither gpu nor cpu", kind));
+      } else {
+        driver.*kTexts[std::ranges::find(kKnown, key) - std::begin(kKnown)] = read_text(at, part).value_or("");
+      }
+    }
+    const auto cores = [](std::string_view key) { return key.starts_with("core") || key.starts_with("socket"); };
+    if (driver.kind != DeviceKind::kCpu && std::ranges::any_of(seen, cores)) {
+      fault(place, "has attributes of cores, which are for kind cpu");
+    }
+    if (driver.classes.empty() && !driver.driver.empty()) driver.classes = {driver.driver};
+    return driver;
   }
 
   // A job may go to any of several partitions.

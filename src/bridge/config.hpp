@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bridge/device_drivers.hpp"
 #include "json/value.hpp"
 
 namespace bascule::bridge {
@@ -43,6 +44,7 @@ struct Config {
   // may end in '*'. Our own key: slurm-bridge ignores it.
   std::vector<std::string> trusted_users;
   std::vector<IdentityRule> identities;  // our own key, too
+  DeviceDrivers device_drivers;          // and this
 };
 
 // The bridge's own service accounts when the file names no trustedUsers: those of its namespace that are called

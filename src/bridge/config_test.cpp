@@ -65,6 +65,67 @@ identities:
   EXPECT_THAT(faults_of("identities: {}"), ElementsAre(HasSubstr("expected a list of rules")));
 }
 
+// W36
+TEST(Config, W36DeviceDriversAreAddedAndReplaced) {
+  const Config config = parse_config(R"(
+deviceDrivers:
+- driver: fpga.example.org
+  classes: [fpga-small, fpga-large]
+  numberAttribute: slot
+- driver: gpu.nvidia.com
+  namePrefix: gpu-
+- driver: cpu.example.org
+  kind: cpu
+  numberAttribute: example.org/id
+  coreAttribute: core
+)",
+                                     "c.yaml", false);
+  const DeviceDrivers& drivers = config.device_drivers;
+  EXPECT_EQ(drivers.classes(), "gpu.example.com, fpga-small, fpga-large, gpu.nvidia.com, cpu.example.org");
+  EXPECT_EQ(drivers.of_class("fpga-large"), drivers.named("fpga.example.org"));
+  EXPECT_EQ(drivers.of_class("dra.cpu"), nullptr);
+  EXPECT_EQ(drivers.named("cpu.example.org")->core_attribute, "core");
+  EXPECT_EQ(drivers.named("cpu.example.org")->socket_attribute, "socketID");
+  EXPECT_EQ(parse_config("", "c.yaml", false).device_drivers.classes(), "dra.cpu, gpu.nvidia.com, gpu.example.com");
+}
+
+TEST(Config, W36FaultsOfDeviceDriversAreToldInFull) {
+  EXPECT_THAT(faults_of("deviceDrivers: {}"), ElementsAre(HasSubstr("deviceDrivers: expected a list of drivers")));
+  EXPECT_THAT(faults_of("deviceDrivers: [a, {drivr: b, numberAttribute: i}]"),
+              ElementsAre(HasSubstr("deviceDrivers[0]: expected a mapping with driver, found a text"),
+                          HasSubstr("deviceDrivers[1].drivr: is not a key of this file; did you mean driver?")));
+  EXPECT_THAT(faults_of("deviceDrivers: [{driver: a, kind: fpga, numberAttribute: i}]"),
+              ElementsAre(HasSubstr("deviceDrivers[0].kind: \"fpga\" is neither gpu nor cpu")));
+  EXPECT_THAT(faults_of("deviceDrivers: [{driver: a, numberAttribute: i, coreAttribute: c}]"),
+              ElementsAre(HasSubstr("deviceDrivers[0]: has attributes of cores, which are for kind cpu")));
+  EXPECT_THAT(
+      faults_of(R"(
+deviceDrivers:
+- numberAttribute: index
+- driver: A
+  namePrefix: gpu_
+- driver: fpga.example.org
+- driver: fpga.example.org
+  numberAttribute: a-b
+  classes: ["x y", gpu.example.com]
+- {driver: cpu.a, kind: cpu, numberAttribute: id, classes: [one, two]}
+- {driver: cpu.b, kind: cpu, numberAttribute: id, socketAttribute: ""}
+)"),
+      ElementsAre(
+          HasSubstr("deviceDrivers[0].driver: is required"),
+          HasSubstr("deviceDrivers[1].driver: \"A\" cannot be a driver's name"),
+          HasSubstr("deviceDrivers[1].namePrefix: \"gpu_\" cannot begin"),
+          HasSubstr("deviceDrivers[2]: needs numberAttribute or namePrefix"),
+          HasSubstr("deviceDrivers[3].driver: \"fpga.example.org\" is given twice"),
+          HasSubstr("deviceDrivers[3].numberAttribute: \"a-b\" cannot be an attribute"),
+          HasSubstr("deviceDrivers[4].classes: expected one class"),
+          HasSubstr("deviceDrivers[5].socketAttribute: \"\" cannot be an attribute"),
+          HasSubstr("deviceDrivers[5].kind: is cpu, as that of cpu.a"),
+          HasSubstr("deviceDrivers[1].classes[0]: \"A\" cannot be a DeviceClass"),
+          HasSubstr("deviceDrivers[3].classes[0]: \"x y\" cannot be a DeviceClass"),
+          HasSubstr("deviceDrivers[3].classes[1]: \"gpu.example.com\" is a class of driver gpu.example.com already")));
+}
+
 TEST(Config, ReadsEveryKey) {
   const Config config = parse_config(R"(
 schedulerName: my-scheduler

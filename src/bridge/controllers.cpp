@@ -20,7 +20,7 @@ struct Controllers::Impl {
         metrics(m),
         pods(k, {.resource = kube::resources::kPods}, kube::decode_pod, interner),
         nodes(k, {.resource = kube::resources::kNodes}, kube::decode_node, interner),
-        devices(k, interner, options.config.scheduler_name),
+        devices(k, interner, options.config),
         mirror(k.loop(), s, options.mirror),
         events(k, "slurm-bridge-controllers", options.instance) {}
 

@@ -173,7 +173,7 @@ void raise(Quantity& to, const Quantity& amount) {
   if (to < amount) to = amount;
 }
 
-void add_list(const kube::ResourceList& list, Wants& wants) {
+void add_list(const kube::ResourceList& list, const DeviceDrivers& drivers, Wants& wants) {
   std::int64_t untyped = 0;
   for (const auto& [name, quantity] : list) {
     const std::string_view resource = name.view();
@@ -187,8 +187,7 @@ void add_list(const kube::ResourceList& list, Wants& wants) {
       if (__builtin_add_overflow(untyped, count, &untyped)) untyped = std::numeric_limits<std::int64_t>::max();
     } else if (resource.starts_with(names::kDeviceClassPrefix) && count > 0) {
       const std::string_view device_class = resource.substr(names::kDeviceClassPrefix.size());
-      const DeviceDriver* driver = driver_of_class(device_class);
-      if (driver != nullptr && driver->kind == DeviceKind::kCpu) {
+      if (drivers.is_cpu_class(device_class)) {
         wants.cpu_class = true;
         raise(wants.cpu, quantity);
       } else {
@@ -204,16 +203,17 @@ void add_list(const kube::ResourceList& list, Wants& wants) {
   }
 }
 
-Wants wants_of(const std::vector<PodPtr>& pods) {
+Wants wants_of(const std::vector<PodPtr>& pods, const DeviceDrivers& drivers) {
   Wants wants;
   for (const PodPtr& pod : pods) {
-    add_list(pod->requests, wants);
-    add_list(pod->limits, wants);
+    add_list(pod->requests, drivers, wants);
+    add_list(pod->limits, drivers, wants);
   }
   return wants;
 }
 
-void apply_wants(const Wants& wants, const Root& root, slurm::JobDescription& job, std::vector<std::string>& faults) {
+void apply_wants(const Wants& wants, const Root& root, const DeviceDrivers& drivers, slurm::JobDescription& job,
+                 std::vector<std::string>& faults) {
   job.cpus_per_task = whole_cpus(wants.cpu);
   if (!job.cpus_per_task) job.cpus_per_task = whole_cpus(kube::amount(root.fallback_limits, "cpu"));
   job.memory_per_node = whole_mib(wants.memory);
@@ -221,9 +221,9 @@ void apply_wants(const Wants& wants, const Root& root, slurm::JobDescription& jo
   std::string gres;
   for (const auto& [name, count] : wants.gres) {
     const std::string_view type = std::string_view(name).substr(std::min(name.size(), sizeof("gres/gpu:") - 1));
-    if (!type.empty() && driver_of_class(type) == nullptr) {
+    if (!type.empty() && drivers.of_class(type) == nullptr) {
       faults.push_back(
-          fmt::format("device class {} is not supported; use one of {}", in_quotes(type), supported_classes()));
+          fmt::format("device class {} is not supported; use one of {}", in_quotes(type), drivers.classes()));
     }
     gres += fmt::format("{}{}={}", gres.empty() ? "" : ",", name, count);
   }
@@ -364,8 +364,8 @@ std::expected<slurm::JobDescription, DescriptionFaults> describe_job(const Confi
   if (const auto seconds = root.active_deadline_seconds; seconds && *seconds > 0) {
     job.time_limit = static_cast<std::uint32_t>(std::min<std::int64_t>((*seconds - 1) / 60 + 1, kMaxCount));
   }
-  const Wants wants = wants_of(pods);
-  apply_wants(wants, root, job, result.faults);
+  const Wants wants = wants_of(pods, config.device_drivers);
+  apply_wants(wants, root, config.device_drivers, job, result.faults);
   const AnnotationViews annotations = views_of(root.annotations);
   apply(annotations, job, result.faults);
   add_pod_faults(pods, *job.exclusive, result.faults);

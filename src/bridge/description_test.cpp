@@ -209,6 +209,23 @@ TEST(Describe, UnknownClassesAreRefused) {
   EXPECT_THAT(faults({}, pod({{"deviceclass.resource.kubernetes.io/tpu", "1"}})), ElementsAre(HasSubstr("\"tpu\"")));
 }
 
+// W36
+TEST(Describe, W36ClassesOfConfiguredDriversAreAskedFor) {
+  Config config;
+  config.device_drivers.put({.driver = "fpga.example.org", .classes = {"fpga"}, .number_attribute = "slot"});
+  config.device_drivers.put(
+      {.driver = "cpu.example.org", .classes = {"cores"}, .kind = DeviceKind::kCpu, .number_attribute = "id"});
+  const auto job = describe_job(
+      config, root({}),
+      {pod({{"deviceclass.resource.kubernetes.io/fpga", "2"}, {"deviceclass.resource.kubernetes.io/cores", "3"}})});
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->tres_per_node, "gres/gpu:fpga=2");
+  EXPECT_EQ(job->cpus_per_task, 3u);
+  const auto refused = describe_job(config, root({}), {pod({{"deviceclass.resource.kubernetes.io/dra.cpu", "2"}})});
+  EXPECT_THAT(refused.error().faults,
+              ElementsAre(HasSubstr("use one of gpu.nvidia.com, gpu.example.com, fpga, cores")));
+}
+
 TEST(Describe, GresAnnotationMayBeWrittenAsForSbatch) {
   const auto gres = [](const char* text) { return described(root({{"gres", text}}), {pod({})}).tres_per_node; };
   EXPECT_EQ(gres("gpu:v100:2"), "gres/gpu:v100:2");

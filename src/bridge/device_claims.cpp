@@ -7,8 +7,8 @@ namespace bascule::bridge {
 using namespace std::chrono_literals;
 
 DeviceClaims::DeviceClaims(kube::Client& kube, slurm::Client& slurm, slurm::ClusterMirror& mirror,
-                           json::Interner& interner, const std::string& bridge)
-    : slurm_(slurm), mirror_(mirror), watch_(kube, interner, bridge), writer_(kube, bridge) {}
+                           json::Interner& interner, const Config& config)
+    : slurm_(slurm), mirror_(mirror), watch_(kube, interner, config), writer_(kube, config.scheduler_name) {}
 
 Task<std::optional<JobLayout>> DeviceClaims::layout(JobId job, std::stop_token stop) {
   const std::shared_ptr<const slurm::Job> seen = mirror_.job(job);

@@ -15,9 +15,9 @@ namespace bascule::bridge {
 
 class DeviceClaims final {
  public:
-  // All outlive this; `bridge` is the scheduler's name.
+  // All outlive this.
   DeviceClaims(kube::Client& kube, slurm::Client& slurm, slurm::ClusterMirror& mirror, json::Interner& interner,
-               const std::string& bridge);
+               const Config& config);
 
   DeviceLedger& ledger() noexcept { return watch_.ledger(); }
   void start() { watch_.start(); }

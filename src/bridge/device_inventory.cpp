@@ -17,15 +17,15 @@ namespace bascule::bridge {
 
 namespace {
 
-std::optional<std::int64_t> integer(const Device& device, std::string_view driver, std::string_view name) {
-  const auto found = device.attributes.find(fmt::format("{}/{}", driver, name));
+std::optional<std::int64_t> integer(const Device& device, const DeviceDriver& driver, std::string_view name) {
+  const auto found = device.attributes.find(whole_attribute(driver, name));
   if (found == device.attributes.end()) return std::nullopt;
   const auto* number = std::get_if<std::int64_t>(&found->second);
   return number == nullptr ? std::nullopt : std::optional(*number);
 }
 
-bool is_efficient(const Device& device, std::string_view driver) {
-  const auto found = device.attributes.find(fmt::format("{}/{}", driver, kCpuCoreType));
+bool is_efficient(const Device& device, const DeviceDriver& driver) {
+  const auto found = device.attributes.find(whole_attribute(driver, driver.core_type_attribute));
   if (found == device.attributes.end()) return false;
   const auto* number = std::get_if<std::int64_t>(&found->second);
   const auto* word = std::get_if<std::string>(&found->second);
@@ -33,7 +33,7 @@ bool is_efficient(const Device& device, std::string_view driver) {
 }
 
 std::optional<std::int64_t> number_of(const Device& device, const DeviceDriver& driver) {
-  if (!driver.number_attribute.empty()) return integer(device, driver.driver, driver.number_attribute);
+  if (!driver.number_attribute.empty()) return integer(device, driver, driver.number_attribute);
   std::string_view name = device.name;
   if (!name.starts_with(driver.name_prefix)) return std::nullopt;
   name.remove_prefix(driver.name_prefix.size());
@@ -50,12 +50,16 @@ struct Found {
 
 class Reader final {
  public:
-  Reader(const std::vector<SlicePtr>& slices, const std::map<std::string, ClassPtr, std::less<>>& classes)
-      : slices_(slices), classes_(classes) {}
+  Reader(const std::vector<SlicePtr>& slices, const std::map<std::string, ClassPtr, std::less<>>& classes,
+         const DeviceDrivers& drivers)
+      : slices_(slices), classes_(classes), drivers_(drivers) {}
 
   NodeDevices run() {
     if (!read_pools()) return std::move(out_);
-    for (const DeviceDriver& driver : kDeviceDrivers) read_class(driver);
+    for (const DeviceDriver& driver : drivers_.all()) {
+      for (const std::string& name : driver.classes) read_class(driver, name);
+      if (driver.classes.size() > 1) part_classes(driver);
+    }
     return std::move(out_);
   }
 
@@ -63,7 +67,7 @@ class Reader final {
   bool read_pools() {
     std::map<std::pair<std::string, std::string>, std::vector<const ResourceSlice*>> pools;
     for (const SlicePtr& slice : slices_) {
-      if (driver_named(slice->driver) == nullptr) continue;
+      if (drivers_.named(slice->driver) == nullptr) continue;
       auto& pool = pools[{slice->driver, slice->pool}];
       if (!pool.empty() && pool.front()->generation > slice->generation) continue;
       if (!pool.empty() && pool.front()->generation < slice->generation) pool.clear();
@@ -89,17 +93,15 @@ class Reader final {
     }
   }
 
-  void problem(const DeviceDriver& driver, std::string why) {
-    out_.problems.insert_or_assign(std::string(driver.device_class), std::move(why));
-  }
+  void problem(const std::string& name, std::string why) { out_.problems.insert_or_assign(name, std::move(why)); }
 
-  void read_class(const DeviceDriver& driver) {
+  void read_class(const DeviceDriver& driver, const std::string& name) {
     const auto all = devices_.find(driver.driver);
     if (all == devices_.end()) return;
-    const auto device_class = classes_.find(driver.device_class);
+    const auto device_class = classes_.find(name);
     if (device_class == classes_.end()) {
-      out_.classless.emplace(driver.device_class);
-      return problem(driver, fmt::format("there is no DeviceClass {}", driver.device_class));
+      out_.classless.emplace(name);
+      return problem(name, fmt::format("there is no DeviceClass {}", name));
     }
     std::vector<Found> members;
     for (const Found& one : all->second) {
@@ -107,18 +109,18 @@ class Reader final {
       for (const std::string& selector : device_class->second->selectors) {
         const auto selected = selects(selector, driver.driver, *one.device);
         if (!selected) {
-          return problem(driver, fmt::format("a selector of DeviceClass {} cannot be decided: {}", driver.device_class,
-                                             in_quotes(selector)));
+          return problem(name,
+                         fmt::format("a selector of DeviceClass {} cannot be decided: {}", name, in_quotes(selector)));
         }
         in = in && *selected;
       }
       if (in) members.push_back(one);
     }
-    driver.kind == DeviceKind::kCpu ? read_cpus(driver, members) : read_gpus(driver, members);
+    driver.kind == DeviceKind::kCpu ? read_cpus(driver, name, members) : read_gpus(driver, name, members);
   }
 
   NumberedDevice numbered(const DeviceDriver& driver, const Found& one, std::int64_t number) const {
-    NumberedDevice out{{std::string(driver.driver), one.pool, one.device->name}, number, one.device->taint};
+    NumberedDevice out{{driver.driver, one.pool, one.device->name}, number, one.device->taint};
     for (const std::string& set : one.device->counter_sets) {
       for (const DeviceId& other : sharing_.at({out.id.driver, out.id.pool, set})) {
         if (other != out.id) out.overlaps.push_back(other);
@@ -127,48 +129,77 @@ class Reader final {
     return out;
   }
 
-  void read_gpus(const DeviceDriver& driver, const std::vector<Found>& members) {
+  void read_gpus(const DeviceDriver& driver, const std::string& name, const std::vector<Found>& members) {
     std::vector<NumberedDevice> gpus;
     for (const Found& one : members) {
       if (!is_plain_feature(one.device->name)) {  // goes into a line of slurm.conf
-        return problem(driver, fmt::format("{} is no device name", in_quotes(one.device->name)));
+        return problem(name, fmt::format("{} is no device name", in_quotes(one.device->name)));
       }
       if (const auto number = number_of(*one.device, driver)) gpus.push_back(numbered(driver, one, *number));
     }
     std::ranges::sort(gpus, {}, &NumberedDevice::number);
     const auto twice = std::ranges::adjacent_find(gpus, {}, &NumberedDevice::number);
     if (twice != gpus.end()) {
-      return problem(driver, fmt::format("two devices of driver {} have the number {}", driver.driver, twice->number));
+      return problem(name, fmt::format("two devices of driver {} have the number {}", driver.driver, twice->number));
     }
     std::set<DeviceId> ids;
     for (const NumberedDevice& gpu : gpus) ids.insert(gpu.id);
     for (const NumberedDevice& gpu : gpus) {
       const auto other = std::ranges::find_if(gpu.overlaps, [&ids](const DeviceId& id) { return ids.contains(id); });
       if (other == gpu.overlaps.end()) continue;
-      return problem(driver, fmt::format("devices {} and {} are parts of the same hardware, which Slurm cannot count",
-                                         gpu.id.name, other->name));
+      return problem(name, fmt::format("devices {} and {} are parts of the same hardware, which Slurm cannot count",
+                                       gpu.id.name, other->name));
     }
-    if (!gpus.empty()) out_.gpus.emplace(driver.device_class, std::move(gpus));
+    if (!gpus.empty()) out_.gpus.emplace(name, std::move(gpus));
   }
 
-  void read_cpus(const DeviceDriver& driver, const std::vector<Found>& members) {
+  // Slurm would count a device of two classes, or parts of it, twice.
+  void part_classes(const DeviceDriver& driver) {
+    std::map<DeviceId, std::string> owners;
+    std::map<std::string, std::string> clashes;  // by class
+    const auto claim = [&](const std::string& name, const DeviceId& gpu, const DeviceId& other) {
+      const auto owner = owners.find(other);
+      if (owner == owners.end() || owner->second == name) return;
+      for (const auto& [one, its] : {std::pair(name, owner->second), std::pair(owner->second, name)}) {
+        clashes.try_emplace(one,
+                            fmt::format("device {} is of class {} too, which Slurm would count twice", gpu.name, its));
+      }
+    };
+    for (const std::string& name : driver.classes) {
+      const auto gpus = out_.gpus.find(name);
+      if (gpus == out_.gpus.end()) continue;
+      for (const NumberedDevice& gpu : gpus->second) {
+        claim(name, gpu.id, gpu.id);
+        for (const DeviceId& other : gpu.overlaps) claim(name, gpu.id, other);
+        owners.emplace(gpu.id, name);
+      }
+    }
+    for (auto& [name, why] : clashes) {
+      out_.gpus.erase(name);
+      problem(name, std::move(why));
+    }
+  }
+
+  void read_cpus(const DeviceDriver& driver, const std::string& name, const std::vector<Found>& members) {
     std::map<std::int64_t, std::map<std::int64_t, std::vector<NumberedDevice>>> sockets;  // then by core
     std::set<std::int64_t> seen;
     for (const Found& one : members) {
-      if (is_efficient(*one.device, driver.driver)) continue;
+      if (is_efficient(*one.device, driver)) continue;
       const auto number = number_of(*one.device, driver);
-      const auto core = integer(*one.device, driver.driver, kCpuCore);
-      const auto socket = integer(*one.device, driver.driver, kCpuSocket);
+      const auto core = integer(*one.device, driver, driver.core_attribute);
+      const auto socket = integer(*one.device, driver, driver.socket_attribute);
       if (!number || !core || !socket) {
-        return problem(driver, fmt::format("device {} of driver {} lacks {}, {} or {}", one.device->name, driver.driver,
-                                           driver.number_attribute, kCpuCore, kCpuSocket));
+        return problem(name, fmt::format("device {} of driver {} lacks {}, {} or {}", one.device->name, driver.driver,
+                                         driver.number_attribute.empty() ? "a number" : driver.number_attribute,
+                                         driver.core_attribute, driver.socket_attribute));
       }
       if (!seen.insert(*number).second) {
-        return problem(driver, fmt::format("two devices of driver {} are CPU {}", driver.driver, *number));
+        return problem(name, fmt::format("two devices of driver {} are CPU {}", driver.driver, *number));
       }
       sockets[*socket][*core].push_back(numbered(driver, one, *number));
     }
     CpuLayout& layout = out_.cpus;
+    layout.device_class = name;
     bool uniform = true;
     for (auto& [socket, cores] : sockets) {
       for (auto& [core, cpus] : cores) {
@@ -188,6 +219,7 @@ class Reader final {
 
   const std::vector<SlicePtr>& slices_;
   const std::map<std::string, ClassPtr, std::less<>>& classes_;
+  const DeviceDrivers& drivers_;
   std::map<std::string, std::vector<Found>, std::less<>> devices_;  // by driver
   std::map<std::tuple<std::string, std::string, std::string>, std::set<DeviceId>>
       sharing_;  // driver, pool, counter set
@@ -197,8 +229,7 @@ class Reader final {
 }  // namespace
 
 std::size_t NodeDevices::count(std::string_view device_class) const noexcept {
-  const DeviceDriver* driver = driver_of_class(device_class);
-  if (driver != nullptr && driver->kind == DeviceKind::kCpu) return cpus.count();
+  if (device_class == cpus.device_class) return cpus.count();
   const auto found = gpus.find(device_class);
   return found == gpus.end() ? 0 : found->second.size();
 }
@@ -208,8 +239,7 @@ std::string NodeDevices::taint(std::string_view device_class) const {
     const auto one = std::ranges::find_if(devices, [](const NumberedDevice& device) { return !device.taint.empty(); });
     return one == devices.end() ? std::string() : one->taint;
   };
-  const DeviceDriver* driver = driver_of_class(device_class);
-  if (driver != nullptr && driver->kind == DeviceKind::kCpu) {
+  if (device_class == cpus.device_class) {
     for (const auto& core : cpus.cpus) {
       if (std::string found = of(core); !found.empty()) return found;
     }
@@ -219,9 +249,9 @@ std::string NodeDevices::taint(std::string_view device_class) const {
   return found == gpus.end() ? std::string() : of(found->second);
 }
 
-NodeDevices devices_of(const std::vector<SlicePtr>& slices,
-                       const std::map<std::string, ClassPtr, std::less<>>& classes) {
-  return Reader(slices, classes).run();
+NodeDevices devices_of(const std::vector<SlicePtr>& slices, const std::map<std::string, ClassPtr, std::less<>>& classes,
+                       const DeviceDrivers& drivers) {
+  return Reader(slices, classes, drivers).run();
 }
 
 std::string gres_of(const NodeDevices& devices) {
@@ -284,15 +314,17 @@ std::uint64_t gres_count(std::string_view gres, std::string_view device_class) {
   return all;
 }
 
-std::string fewer_than(const RegisteredDevices& registered, const NodeDevices& devices) {
-  for (const DeviceDriver& driver : kDeviceDrivers) {
-    const bool cpu = driver.kind == DeviceKind::kCpu;
-    const std::uint64_t had = cpu ? registered.cpus : gres_count(registered.gres, driver.device_class);
-    const std::size_t has = devices.count(driver.device_class);
-    if (has >= had) continue;
-    const auto problem = devices.problems.find(driver.device_class);
-    return fmt::format("{} of the {} devices of class {} that it was registered with are there{}", has, had,
-                       driver.device_class, problem == devices.problems.end() ? "" : ": " + problem->second);
+std::string fewer_than(const RegisteredDevices& registered, const NodeDevices& devices, const DeviceDrivers& drivers) {
+  for (const DeviceDriver& driver : drivers.all()) {
+    for (const std::string& name : driver.classes) {
+      const bool cpu = driver.kind == DeviceKind::kCpu;
+      const std::uint64_t had = cpu ? registered.cpus : gres_count(registered.gres, name);
+      const std::size_t has = cpu ? devices.cpus.count() : devices.count(name);
+      if (has >= had) continue;
+      const auto problem = devices.problems.find(name);
+      return fmt::format("{} of the {} devices of class {} that it was registered with are there{}", has, had, name,
+                         problem == devices.problems.end() ? "" : ": " + problem->second);
+    }
   }
   return {};
 }

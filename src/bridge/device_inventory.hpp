@@ -28,6 +28,7 @@ struct NumberedDevice {
 };
 
 struct CpuLayout {
+  std::string device_class;  // empty: the node has no driver of CPUs
   // For Slurm: sockets x cores x threads, or one socket of single cores where sockets or cores differ among themselves.
   std::uint32_t sockets = 0, cores = 0, threads = 0;
   std::vector<std::vector<NumberedDevice>> cpus;  // by core as Slurm counts them; in order of their numbers
@@ -46,8 +47,8 @@ struct NodeDevices {
 };
 
 // `slices`: those that name the node. `classes` by name.
-NodeDevices devices_of(const std::vector<SlicePtr>& slices,
-                       const std::map<std::string, ClassPtr, std::less<>>& classes);
+NodeDevices devices_of(const std::vector<SlicePtr>& slices, const std::map<std::string, ClassPtr, std::less<>>& classes,
+                       const DeviceDrivers& drivers);
 
 // Of a slurm.conf node line, empty when there are no devices: "gpu:CLASS:2" and
 // "count=2,name=gpu,type=CLASS,file=NAME,file=NAME"; several classes are joined by ',' and '+'.
@@ -64,6 +65,6 @@ struct RegisteredDevices {
   std::uint32_t cpus = 0;  // 0: they are no devices
 };
 // A sentence about the first class of which the node has fewer than it was registered with; empty: of none.
-std::string fewer_than(const RegisteredDevices& registered, const NodeDevices& devices);
+std::string fewer_than(const RegisteredDevices& registered, const NodeDevices& devices, const DeviceDrivers& drivers);
 
 }  // namespace bascule::bridge

@@ -17,9 +17,13 @@ struct Inventory : ::testing::Test {
   json::Interner interner;
   std::vector<SlicePtr> slices;
   std::map<std::string, ClassPtr, std::less<>> classes;
+  DeviceDrivers drivers;
 
-  Inventory() {
-    for (const DeviceDriver& one : kDeviceDrivers) add_class(std::string(one.device_class));
+  Inventory() { add_classes(); }
+  void add_classes() {
+    for (const DeviceDriver& one : drivers.all()) {
+      for (const std::string& name : one.classes) add_class(name);
+    }
   }
   void add_class(const std::string& name, const std::string& selector = {}) {
     classes[name] = device_class(name, interner, selector);
@@ -28,7 +32,7 @@ struct Inventory : ::testing::Test {
   void add_cpus(const std::vector<CpuSpec>& cpus) {
     add({.name = "c", .driver = "dra.cpu", .pool = "cpus", .devices = make_cpus(cpus)});
   }
-  NodeDevices read() const { return devices_of(slices, classes); }
+  NodeDevices read() const { return devices_of(slices, classes, drivers); }
   static std::vector<std::vector<std::int64_t>> cores(const NodeDevices& devices) {
     std::vector<std::vector<std::int64_t>> out;
     for (const auto& core : devices.cpus.cpus) {
@@ -122,6 +126,66 @@ TEST_F(Inventory, W36SelectorsOfTheClassDecide) {
   EXPECT_EQ(gres_of(read()), "gpu:gpu.example.com:2");
   add_class("gpu.example.com", "device.capacity['gpu.example.com'].memory.compareTo(quantity('1Gi')) > 0");
   EXPECT_THAT(read().problems.at("gpu.example.com"), HasSubstr("cannot be decided"));
+}
+
+json::Object with_attribute(const std::string& name, const std::string& attribute, int value) {
+  return json::Object{{"name", name}, {"attributes", json::Object{{attribute, json::Object{{"int", value}}}}}};
+}
+
+// W36: a driver that the configuration names is counted as those that ship with the bridge.
+TEST_F(Inventory, W36AConfiguredDriverIsCounted) {
+  drivers.put({.driver = "fpga.example.org", .classes = {"fpga.example.org"}, .number_attribute = "slot"});
+  add_classes();
+  const json::Array boards{with_attribute("board-b", "slot", 7), with_attribute("board-a", "slot", 2)};
+  add({.name = "f", .driver = "fpga.example.org", .devices = boards});
+  add({.name = "a", .devices = make_gpus(0, 1)});
+  EXPECT_EQ(gres_of(read()), "gpu:fpga.example.org:2,gpu:gpu.example.com:1");
+  EXPECT_THAT(gres_conf_of(read()), HasSubstr("type=fpga.example.org,file=board-a,file=board-b"));
+  RegisteredDevices before{"gpu:fpga.example.org:3", 0};
+  EXPECT_THAT(fewer_than(before, read(), drivers), HasSubstr("2 of the 3 devices of class fpga.example.org"));
+  EXPECT_EQ(fewer_than(before, read(), DeviceDrivers{}), "") << "what the configuration names no more may go at once";
+}
+
+TEST_F(Inventory, W36AnEntryTakesThePlaceOfTheDriverOfItsName) {
+  drivers.put({.driver = "gpu.example.com", .classes = {"big"}, .name_prefix = "gpu-"});
+  add_classes();
+  add({.name = "a", .devices = make_gpus(0, 2)});
+  EXPECT_EQ(gres_of(read()), "gpu:big:2");
+}
+
+TEST_F(Inventory, W36AttributesOfCpusAreTheDrivers) {
+  drivers.put({.driver = "cpu.example.org",
+               .classes = {"cores"},
+               .kind = DeviceKind::kCpu,
+               .number_attribute = "example.org/id",
+               .core_attribute = "core",
+               .socket_attribute = "socket"});
+  EXPECT_EQ(drivers.named("dra.cpu"), nullptr) << "a node's CPUs are counted once";
+  add_classes();
+  json::Array cpus;
+  for (int i = 0; i < 4; ++i) {
+    cpus.push_back(json::Object{{"name", "c" + std::to_string(i)},
+                                {"attributes", json::Object{{"example.org/id", json::Object{{"int", i}}},
+                                                            {"core", json::Object{{"int", i % 2}}},
+                                                            {"socket", json::Object{{"int", 0}}}}}});
+  }
+  add({.name = "c", .driver = "cpu.example.org", .devices = cpus});
+  EXPECT_THAT(cores(read()), ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3)));
+  EXPECT_EQ(read().count("cores"), 4u);
+  EXPECT_EQ(read().count("dra.cpu"), 0u);
+}
+
+// W36: one driver may have several classes, as long as no device is of two.
+TEST_F(Inventory, W36ClassesOfOneDriverPartItsDevices) {
+  drivers.put({.driver = "gpu.example.com", .classes = {"low", "high"}, .number_attribute = "index"});
+  add_class("low", "device.attributes['gpu.example.com'].index < 2");
+  add_class("high", "device.attributes['gpu.example.com'].index >= 2");
+  add({.name = "a", .devices = make_gpus(0, 3)});
+  EXPECT_EQ(gres_of(read()), "gpu:high:1,gpu:low:2");
+  add_class("high", "device.attributes['gpu.example.com'].index >= 1");
+  EXPECT_EQ(gres_of(read()), "");
+  EXPECT_THAT(read().problems.at("high"), HasSubstr("device gpu-1 is of class low too"));
+  EXPECT_THAT(read().problems.at("low"), HasSubstr("of class high too"));
 }
 
 TEST_F(Inventory, CoresInSlurmsOrder) {

@@ -46,7 +46,7 @@ void DeviceLedger::on_slice(const SlicePtr& before, const SlicePtr& after) {
 
 void DeviceLedger::on_class(const ClassPtr& before, const ClassPtr& after) {
   const std::string& name = (after ? after : before)->meta.key.name;
-  if (driver_of_class(name) == nullptr) return;
+  if (drivers_.of_class(name) == nullptr) return;
   if (before && after && before->selectors == after->selectors) {
     classes_.insert_or_assign(name, after);
     return;
@@ -83,7 +83,7 @@ void DeviceLedger::on_claim(const ClaimPtr& before, const ClaimPtr& after) {
 const NodeDevices& DeviceLedger::on(const std::string& kube_node) const {
   const auto entry = nodes_.find(kube_node);
   if (entry == nodes_.end()) return none_;
-  if (!entry->second.devices) entry->second.devices = devices_of(entry->second.slices, classes_);
+  if (!entry->second.devices) entry->second.devices = devices_of(entry->second.slices, classes_, drivers_);
   return *entry->second.devices;
 }
 

@@ -21,7 +21,8 @@ inline constexpr std::string_view kDevicesUnread = "the devices of the cluster h
 class DeviceLedger final {
  public:
   // `bridge` is the scheduler's name: claims that carry it are ours.
-  explicit DeviceLedger(std::string bridge) : bridge_(std::move(bridge)) {}
+  explicit DeviceLedger(std::string bridge, DeviceDrivers drivers = {})
+      : bridge_(std::move(bridge)), drivers_(std::move(drivers)) {}
 
   void on_slice(const SlicePtr& before, const SlicePtr& after);
   void on_class(const ClassPtr& before, const ClassPtr& after);
@@ -35,6 +36,7 @@ class DeviceLedger final {
   void set_unknown(std::string why);
   const std::string& unknown() const noexcept { return unknown_; }
 
+  const DeviceDrivers& drivers() const noexcept { return drivers_; }
   // By the name in Kubernetes. The reference holds until the next change.
   const NodeDevices& on(const std::string& kube_node) const;
   // Of devices that a pod asks for by class: why the node, which has these GRES in Slurm, cannot give them, in words
@@ -63,6 +65,7 @@ class DeviceLedger final {
   void changed(const std::string& node);
 
   std::string bridge_;
+  DeviceDrivers drivers_;
   std::string unknown_{kDevicesUnread};
   std::map<std::string, ClassPtr, std::less<>> classes_;
   std::unordered_map<std::string, NodeEntry> nodes_;

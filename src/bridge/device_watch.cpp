@@ -14,9 +14,9 @@ constexpr Duration kAskAgain = 1min;
 
 }  // namespace
 
-DeviceWatch::DeviceWatch(kube::Client& kube, json::Interner& interner, std::string bridge)
+DeviceWatch::DeviceWatch(kube::Client& kube, json::Interner& interner, const Config& config)
     : kube_(kube),
-      ledger_(std::move(bridge)),
+      ledger_(config.scheduler_name, config.device_drivers),
       slices_(kube, {.resource = kResourceSlices}, decode_slice, interner),
       classes_(kube, {.resource = kDeviceClasses}, decode_class, interner),
       claims_(kube, {.resource = kResourceClaims}, decode_claim, interner),

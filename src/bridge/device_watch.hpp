@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/async.hpp"
+#include "bridge/config.hpp"
 #include "bridge/device_ledger.hpp"
 #include "kube/client.hpp"
 #include "kube/informer.hpp"
@@ -14,8 +15,8 @@ namespace bascule::bridge {
 
 class DeviceWatch final {
  public:
-  // `kube` and `interner` outlive this; `bridge` is the scheduler's name.
-  DeviceWatch(kube::Client& kube, json::Interner& interner, std::string bridge);
+  // `kube` and `interner` outlive this; of the configuration the scheduler's name and the drivers count.
+  DeviceWatch(kube::Client& kube, json::Interner& interner, const Config& config);
   ~DeviceWatch();  // after stop() has completed
 
   DeviceLedger& ledger() noexcept { return ledger_; }

@@ -98,7 +98,7 @@ class Planner final {
     if (kube_ == nullptr) return;
     if (slurm_ != nullptr) memory_.registered = registered_devices();
     devices_unknown_ = sides_.devices.unknown;
-    const std::string fewer = fewer_than(memory_.registered, sides_.devices);
+    const std::string fewer = fewer_than(memory_.registered, sides_.devices, config_.device_drivers);
     if (!devices_unknown_.empty() || fewer.empty() || !is_ready()) memory_.fewer_since.reset();
     if (!devices_unknown_.empty() || fewer.empty()) return;
     if (is_ready() && !memory_.fewer_since) memory_.fewer_since = now_;

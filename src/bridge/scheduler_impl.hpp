@@ -41,7 +41,7 @@ struct Scheduler::Impl {
         owners(k, jobs),
         group_status(k, options.config.scheduler_name),
         mirror(loop, s, options.mirror),
-        devices(k, s, mirror, interner, options.config.scheduler_name),
+        devices(k, s, mirror, interner, options.config),
         events(k, options.config.scheduler_name, options.instance),
         volumes(k, interner, table.volumes(), [this] { volumes_changed(); }),
         beside(k.loop()),

@@ -59,7 +59,7 @@ class Simulator final {
       : state_(state),
         api_(loop_, state.objects, interner),
         index_(state.self, [](const Uid&) {}),
-        devices_(state.self.bridge) {
+        devices_(state.self.bridge, state.config.device_drivers) {
     out_.time = state.time;
     out_.self = state.self;
     slurm_.synced = state.slurm_jobs.has_value();

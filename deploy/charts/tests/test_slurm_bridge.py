@@ -148,6 +148,14 @@ def test_mistakes_are_named():
     assert "timeoutSeconds" in refused("admission.timeoutSeconds=31")
 
 
+def test_device_drivers_reach_all_processes():  # W36
+    drivers = [{"driver": "fpga.example.org", "numberAttribute": "slot"}]
+    text = render(f"sharedConfig.deviceDrivers={json.dumps(drivers)}")
+    assert yaml.safe_load(find(text, "ConfigMap", "slurm-bridge-config")["data"]["config.yaml"])["deviceDrivers"] == drivers
+    assert "deviceDrivers" not in find(render(), "ConfigMap", "slurm-bridge-config")["data"]["config.yaml"]
+    assert "kind" in refused('sharedConfig.deviceDrivers=[{"driver":"a","kind":"fpga"}]')
+
+
 def test_several_partitions_may_be_the_default():
     config = yaml.safe_load(find(render('schedulerConfig.partition="gpu,cpu"'), "ConfigMap", "slurm-bridge-config")["data"]["config.yaml"])
     assert config["partition"] == "gpu,cpu"

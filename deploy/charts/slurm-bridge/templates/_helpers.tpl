@@ -104,6 +104,10 @@ trustedUsers:
 identities:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with .Values.sharedConfig.deviceDrivers }}
+deviceDrivers:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{/* "true" or "false": asked for, or needed because there are several. Call with (dict "replicas" N "asked" B). */}}
