@@ -179,7 +179,7 @@ class ClaimPlanner final {
     std::set<std::size_t> indices;
     std::uint64_t count = 0;
     for (const slurm::NodeAllocation::Gres& gres : held_->gres) {
-      if (gres.name != "gpu" || gres.type != name) continue;
+      if (gres.name != "gpu" || gres.type != name || gres.count == 0) continue;
       count += gres.count;
       const auto read = gres.index.empty() ? std::nullopt : parse_indices(gres.index);
       if (!read) {
@@ -201,12 +201,13 @@ class ClaimPlanner final {
                                          normal_gres(at_.slurm->gres), known->second.size(), name));
     }
     std::vector<NumberedDevice> out;
+    const std::uint64_t first = gres_index(at_.slurm->gres, name);
     for (const std::size_t index : indices) {
-      if (index >= known->second.size()) {
-        return std::unexpected(fmt::format("Slurm gave index {} of gres/gpu:{}, and only {} devices are published",
-                                           index, name, known->second.size()));
+      if (index < first || index - first >= known->second.size()) {
+        return std::unexpected(fmt::format("Slurm gave index {} of gres/gpu:{}, and the {} devices there begin with {}",
+                                           index, name, known->second.size(), first));
       }
-      out.push_back(known->second[index]);
+      out.push_back(known->second[index - first]);
     }
     return out;
   }

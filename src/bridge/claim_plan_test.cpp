@@ -248,7 +248,7 @@ TEST_F(Claims, SeveralClassesAndContainers) {
   add_cpus();
   add({.name = "x", .driver = "gpu.nvidia.com", .devices = json::Array{json::Object{{"name", "gpu-0"}}}});
   give(4, "0-3");
-  give(1, "0", "gpu.nvidia.com");
+  give(1, "4", "gpu.nvidia.com");
   const auto claim =
       plan(pod("p", {{"gpu.example.com", 1}, {"gpu.example.com", 2}, {"gpu.nvidia.com", 1}, {"dra.cpu", 1}}));
   ASSERT_TRUE(claim) << claim.error();
@@ -256,6 +256,24 @@ TEST_F(Claims, SeveralClassesAndContainers) {
   for (const auto& mapping : claim->mappings) names.push_back(mapping.container + " " + mapping.request);
   EXPECT_THAT(names, ElementsAre("c3 cpu", "c0 gpu", "c1 gpu-1", "c2 gpu-2"));
   EXPECT_THAT(names_of(*claim), ElementsAre("cpu0", "gpu-0", "gpu-1", "gpu-2", "gpu-0"));
+}
+
+// W34: Slurm counts the GPUs of a node through all their types, in the order in which it shows them.
+TEST_F(Claims, W34IndicesCountThroughAllTypes) {
+  json::Array others = make_gpus(0, 3);
+  for (json::Value& one : others) one.as_object().erase("attributes");
+  add_gpus(2);
+  add({.name = "x", .driver = "gpu.nvidia.com", .devices = std::move(others)});
+  give(0, "");  // as it shows a type of which it gave none
+  give(2, "2,4", "gpu.nvidia.com");
+  EXPECT_THAT(names_of(*plan(pod("p", {{"gpu.nvidia.com", 2}}))), ElementsAre("gpu-0", "gpu-2"));
+  layout.nodes[0].gres.clear();
+  give(1, "1", "gpu.nvidia.com");
+  EXPECT_THAT(plan(pod("p", {{"gpu.nvidia.com", 1}})).error(), HasSubstr("gave index 1 of gres/gpu:gpu.nvidia.com"));
+  slurm.gres = "gpu:gpu.nvidia.com:3(S:0-1),gpu:1,gpu:gpu.example.com:2";  // as a slurmd's gres.conf has them
+  EXPECT_THAT(names_of(*plan(pod("p", {{"gpu.nvidia.com", 1}}))), ElementsAre("gpu-1"));
+  give(1, "5");
+  EXPECT_THAT(names_of(*plan(pod("p", {{"gpu.example.com", 1}}))), ElementsAre("gpu-1"));
 }
 
 TEST_F(Claims, FaultsOfTheRequestItself) {

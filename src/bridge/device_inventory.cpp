@@ -43,6 +43,39 @@ std::optional<std::int64_t> number_of(const Device& device, const DeviceDriver& 
   return number;
 }
 
+// Of a node's GRES, without what is in parentheses.
+std::vector<std::string> gres_items(std::string_view gres) {
+  std::vector<std::string> items;
+  std::string item;
+  int depth = 0;
+  const auto close = [&] {
+    if (!item.empty() && item != "(null)") items.push_back(item);
+    item.clear();
+  };
+  for (const char c : gres) {
+    if (c == '(') ++depth;
+    if (c == ',' && depth == 0) {
+      close();
+    } else if (depth == 0) {
+      item += c;
+    }
+    if (c == ')' && depth > 0) --depth;
+  }
+  close();
+  return items;
+}
+
+// "gpu:TYPE:2", "gpu:2", or "gpu:TYPE" as slurm.conf may have it; of anything else 0.
+std::pair<std::string_view, std::uint64_t> gpus_of(std::string_view item) {
+  if (!item.starts_with("gpu:")) return {};
+  item.remove_prefix(4);
+  const std::string_view last = item.substr(item.rfind(':') + 1);  // all of it without a colon
+  std::uint64_t count = 0;
+  const auto [end, error] = std::from_chars(last.data(), last.data() + last.size(), count);
+  if (error != std::errc{} || end != last.data() + last.size()) return {item, 1};
+  return {item.substr(0, item.size() - std::min(item.size(), last.size() + 1)), count};
+}
+
 struct Found {
   const Device* device;
   std::string pool;
@@ -272,23 +305,7 @@ std::string gres_conf_of(const NodeDevices& devices) {
 }
 
 std::string normal_gres(std::string_view gres) {
-  std::vector<std::string> items;
-  std::string item;
-  int depth = 0;
-  const auto close = [&] {
-    if (!item.empty() && item != "(null)") items.push_back(item);
-    item.clear();
-  };
-  for (const char c : gres) {
-    if (c == '(') ++depth;
-    if (c == ',' && depth == 0) {
-      close();
-    } else if (depth == 0) {
-      item += c;
-    }
-    if (c == ')' && depth > 0) --depth;
-  }
-  close();
+  std::vector<std::string> items = gres_items(gres);
   std::ranges::sort(items);
   std::string text;
   for (const std::string& one : items) text += (text.empty() ? "" : ",") + one;
@@ -297,21 +314,20 @@ std::string normal_gres(std::string_view gres) {
 
 std::uint64_t gres_count(std::string_view gres, std::string_view device_class) {
   std::uint64_t all = 0;
-  const std::string items = normal_gres(gres);
-  for (const auto item : std::views::split(items, ',')) {
-    std::string_view rest(item.begin(), item.end());
-    if (!rest.starts_with("gpu:")) continue;
-    rest.remove_prefix(4);
-    if (!rest.starts_with(device_class)) continue;
-    rest.remove_prefix(device_class.size());
-    if (rest.empty()) ++all;  // as slurm.conf may have it
-    if (!rest.starts_with(':')) continue;
-    rest.remove_prefix(1);
-    std::uint64_t count = 0;
-    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), count);
-    if (error == std::errc{} && end == rest.data() + rest.size()) all += count;
+  for (const std::string& item : gres_items(gres)) {
+    if (const auto [type, count] = gpus_of(item); type == device_class) all += count;
   }
   return all;
+}
+
+std::uint64_t gres_index(std::string_view gres, std::string_view device_class) {
+  std::uint64_t before = 0;
+  for (const std::string& item : gres_items(gres)) {
+    const auto [type, count] = gpus_of(item);
+    if (type == device_class) break;
+    before += count;
+  }
+  return before;
 }
 
 std::string fewer_than(const RegisteredDevices& registered, const NodeDevices& devices, const DeviceDrivers& drivers) {

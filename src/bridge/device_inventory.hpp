@@ -2,8 +2,9 @@
 // generation count, and only when all of them are there: a pool that is being published is unknown, not smaller. A
 // class takes of its driver's devices those that its selectors admit. Pure.
 //
-// Slurm's index <-> device: the devices of a class in the order of their numbers; index i is the i-th. Cores: sockets
-// in order, cores of a socket in order; core i of Slurm's bitmap is the i-th. Source: slurm.conf(5), gres.conf(5).
+// Slurm's index <-> device: the devices of a class in the order of their numbers, after those of the types that the
+// node shows before it. Cores: sockets in order, cores of a socket in order; core i of Slurm's bitmap is the i-th.
+// Source: slurm.conf(5), gres.conf(5).
 #pragma once
 
 #include <cstdint>
@@ -58,6 +59,8 @@ std::string gres_conf_of(const NodeDevices& devices);
 std::string normal_gres(std::string_view gres);
 // How many gres/gpu of this type are in it.
 std::uint64_t gres_count(std::string_view gres, std::string_view device_class);
+// The index of the first of them: Slurm counts through all types, in the order in which it shows them.
+std::uint64_t gres_index(std::string_view gres, std::string_view device_class);
 
 // What Slurm counts on a node of ours.
 struct RegisteredDevices {
