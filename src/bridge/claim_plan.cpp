@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <ranges>
 #include <set>
 
 #include "bridge/names.hpp"
@@ -17,6 +18,8 @@ namespace {
 
 constexpr std::size_t kMaxName = 253;
 constexpr std::size_t kMaxIndices = 1'024;
+constexpr std::size_t kMostTold = 8;                // devices, in a sentence
+constexpr std::string_view kGpuTres = "gres/gpu:";  // and TYPE=COUNT
 
 std::string_view class_of_resource(std::string_view resource) {
   return resource.substr(std::min(resource.size(), names::kDeviceClassPrefix.size()));
@@ -106,15 +109,16 @@ class ClaimPlanner final {
     if (!allocated) return allocated.error();
     std::int64_t total = 0;
     for (const kube::DeviceRequest* want : wants) total += want->count;
-    std::string unfree;                  // of the first that cannot be had: why
+    std::string unfree;  // why some cannot be had; those of the pods beside are among them
+    std::size_t told = 0;
     std::vector<NumberedDevice> usable;  // what the pod's claim has already comes first: it stays its own
     std::vector<NumberedDevice> others;
     for (const NumberedDevice& device : *allocated) {
       const std::string why = why_not(device);
       if (why.empty()) {
         (mine_.contains(device.id) ? usable : others).push_back(device);
-      } else if (unfree.empty()) {
-        unfree = fmt::format("; {} {}", device.id.str(), why);
+      } else if (told++ < kMostTold) {
+        unfree += fmt::format("; {} {}", device.id.str(), why);
       }
     }
     std::ranges::move(others, std::back_inserter(usable));
@@ -223,15 +227,19 @@ class ClaimPlanner final {
       return std::unexpected(fmt::format("Slurm counts {} sockets of {} cores there, the CPU devices are {} of {}",
                                          held_->sockets, held_->cores_per_socket, layout.sockets, layout.cores));
     }
-    std::vector<NumberedDevice> out;
+    std::vector<NumberedDevice> whole, begun;
     for (const std::size_t core : *bits) {
       if (core >= layout.cpus.size()) {
         return std::unexpected(
             fmt::format("Slurm gave core {}, and only {} have CPU devices", core, layout.cpus.size()));
       }
-      out.insert(out.end(), layout.cpus[core].begin(), layout.cpus[core].end());
+      const std::vector<NumberedDevice>& cpus = layout.cpus[core];
+      const auto is_held = [this](const NumberedDevice& cpu) { return !held_by(cpu.id).empty(); };
+      std::ranges::copy(cpus, std::back_inserter(std::ranges::any_of(cpus, is_held) ? begun : whole));
     }
-    return out;
+    // Pods that share the node also share cores only where there is no other way.
+    std::ranges::move(begun, std::back_inserter(whole));
+    return whole;
   }
 
   const kube::Pod& pod_;
@@ -301,6 +309,31 @@ JobLayout layout_of(const slurm::Job& job) {
     }
   }
   return layout;
+}
+
+std::optional<std::uint32_t> tasks_with_devices(const TaskSize& task, const JobLayout& layout,
+                                                std::string_view slurm_node) {
+  const auto held = std::ranges::find(layout.nodes, slurm_node, &slurm::NodeAllocation::node);
+  std::optional<std::uint64_t> tasks;
+  for (const auto part : std::views::split(std::string_view(task.gres), ',')) {
+    std::string_view item(part.begin(), part.end());
+    if (!item.starts_with(kGpuTres)) continue;
+    item.remove_prefix(kGpuTres.size());
+    const std::size_t equals = item.find('=');
+    std::uint64_t each = 0;
+    if (equals == item.npos) continue;
+    std::from_chars(item.data() + equals + 1, item.data() + item.size(), each);
+    if (each == 0) continue;
+    std::uint64_t all = 0;
+    if (held != layout.nodes.end()) {
+      for (const slurm::NodeAllocation::Gres& gres : held->gres) {
+        if (gres.name == "gpu" && gres.type == item.substr(0, equals)) all += gres.count;
+      }
+    }
+    tasks = std::min(tasks.value_or(kMaxIndices), all / each);
+  }
+  if (!tasks) return std::nullopt;
+  return static_cast<std::uint32_t>(*tasks);
 }
 
 NamespacedName claim_key(const kube::Pod& pod) {

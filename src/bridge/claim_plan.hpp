@@ -5,11 +5,13 @@
 #pragma once
 
 #include <expected>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "bridge/device_ledger.hpp"
+#include "bridge/record.hpp"
 #include "bridge/unit.hpp"
 #include "json/value.hpp"
 #include "slurm/types.hpp"
@@ -28,6 +30,11 @@ struct JobLayout {
 // From the job record, for versions of Slurm that do not serve resources/: GRES only. Items that cannot be read are
 // left out: what is not there is not given.
 JobLayout layout_of(const slurm::Job& job);
+
+// For how many tasks of this size the devices are enough that the job holds on a node, all but CPUs; nullopt: the tasks
+// ask for none by class.
+std::optional<std::uint32_t> tasks_with_devices(const TaskSize& task, const JobLayout& layout,
+                                                std::string_view slurm_node);
 
 struct WantedClaim {
   struct Request {

@@ -229,6 +229,17 @@ TEST_F(Claims, W35OnlyTheCpusAskedFor) {
   EXPECT_THAT(plan(pod("p", {{"dra.cpu", 3}})).error(), HasSubstr("has 2 there"));
 }
 
+// W18: pods that share a node share a core only where there is no other way.
+TEST_F(Claims, W18CoresThatNobodyHasBegunComeFirst) {
+  add_cpus();
+  const auto first = plan(pod("a", {{"dra.cpu", 1}}));
+  EXPECT_THAT(names_of(*first), ElementsAre("cpu0"));
+  ledger.on_claim(nullptr, written(*first));
+  EXPECT_THAT(names_of(*plan(pod("b", {{"dra.cpu", 1}}))), ElementsAre("cpu2"));
+  EXPECT_THAT(names_of(*plan(pod("b", {{"dra.cpu", 3}}))), ElementsAre("cpu1", "cpu2", "cpu3"));
+  EXPECT_THAT(names_of(*plan(pod("a", {{"dra.cpu", 1}}))), ElementsAre("cpu0")) << "its own";
+}
+
 TEST_F(Claims, CoresMustMeanTheSameOnBothSides) {
   add_cpus();
   layout.nodes[0].cores_per_socket = 4;
@@ -264,7 +275,7 @@ TEST_F(Claims, W34IndicesCountThroughAllTypes) {
   for (json::Value& one : others) one.as_object().erase("attributes");
   add_gpus(2);
   add({.name = "x", .driver = "gpu.nvidia.com", .devices = std::move(others)});
-  give(0, "");  // as it shows a type of which it gave none
+  give(0, "", "gpu.nvidia.com");  // as it may show a type of which it gave none
   give(2, "2,4", "gpu.nvidia.com");
   EXPECT_THAT(names_of(*plan(pod("p", {{"gpu.nvidia.com", 2}}))), ElementsAre("gpu-0", "gpu-2"));
   layout.nodes[0].gres.clear();

@@ -367,6 +367,25 @@ TEST(ClaimSim, W36DevicesOfAConfiguredDriver) {
   EXPECT_TRUE(w.run(60s));
 }
 
+// W18: members of a gang share nodes, each with devices of its own.
+TEST(ClaimSim, W18MembersOfAGangShareANodesDevices) {
+  World w(19, 2);
+  w.start();
+  w.loop.advance(5s);
+  w.add_gang("gang", 5, {{kGpu, 1}, {kCpu, 1}});
+  w.loop.advance(3s);
+  w.check();
+  std::map<std::string, std::size_t> nodes;
+  for (const json::Value& pod : w.api.list(r::kPods)) ++nodes[std::string(json::string_at(pod, {"spec", "nodeName"}))];
+  EXPECT_THAT(nodes, ::testing::ElementsAre(std::pair("n1", 4u), std::pair("n2", 1u)));
+  EXPECT_EQ(w.slurm.model().submitted(), 1u);
+  EXPECT_EQ(w.claims().size(), 5u);
+  EXPECT_TRUE(w.run(2min));
+  w.loop.advance(10s);
+  EXPECT_EQ(w.claims().size(), 0u);
+  EXPECT_EQ(w.live_jobs(), 0u);
+}
+
 class ClaimKills : public ::testing::TestWithParam<int> {};
 
 TEST_P(ClaimKills, HealAtAnyMoment) {
@@ -381,7 +400,9 @@ TEST_P(ClaimKills, HealAtAnyMoment) {
     World::Wants wants{{kGpu, 1 + dice(3)}};
     if (dice(3) == 0) wants = {{kCpu, 1 + dice(6)}};
     if (dice(4) == 0) wants[kCpu] = 1 + dice(3);
-    w.add_job("j" + std::to_string(i), 1 + dice(3), wants);
+    const std::string name = "j" + std::to_string(i);
+    // Gangs of a size that two nodes have room for.
+    i % 5 == 4 ? w.add_gang(name, 2 + dice(3), {{kGpu, 1}, {kCpu, 1}}) : w.add_job(name, 1 + dice(3), wants);
   }
   for (int life = 0; life < 4; ++life) {
     ::bascule::testing::SimProcess& victim = dice(3) > 0 ? w.scheduler : w.controllers;

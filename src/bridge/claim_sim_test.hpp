@@ -31,6 +31,7 @@ namespace r = kube::resources;
 inline constexpr std::string_view kGpu = "gpu.example.com";
 inline constexpr std::string_view kCpu = "dra.cpu";
 inline constexpr std::string_view kFpga = "fpga.example.org";  // as the configuration names it
+inline const kube::Resource kPodGroups{"scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", true};
 
 inline Config test_config() {
   Config config;
@@ -84,6 +85,7 @@ struct World {
     api.add_resource(kResourceSlices, false);
     api.add_resource(kDeviceClasses, false);
     api.add_resource(kResourceClaims);
+    api.add_resource(kPodGroups);
     slurm.model().add_partition("slurm-bridge", true);
     for (const DeviceDriver& one : test_config().device_drivers.all()) {
       for (const std::string& name : one.classes) api.create(kDeviceClasses, testing::make_class(name));
@@ -162,16 +164,28 @@ struct World {
                                                                                 {"effect", "NoExecute"}}};
     return pod;
   }
-  void add_job(const std::string& name, int pods, const Wants& wants) {
+  void add_job(const std::string& name, int pods, const Wants& wants, json::Object labels = {}) {
     json::Value spec = pod("x", wants);
-    json::Value job = ::bascule::testing::make_job(
-        {.name = name,
-         .ns = "slurm-bridge",
-         .parallelism = pods,
-         .backoff_limit = 1000,
-         .annotations = {{std::string(names::kJobPrefix) + "exclusive", "false"}},
-         .pod = json::Object{{"metadata", json::Object{}}, {"spec", *json::find(spec, {"spec"})}}});
+    json::Value job =
+        ::bascule::testing::make_job({.name = name,
+                                      .ns = "slurm-bridge",
+                                      .parallelism = pods,
+                                      .backoff_limit = 1000,
+                                      .annotations = {{std::string(names::kJobPrefix) + "exclusive", "false"}},
+                                      .pod = json::Object{{"metadata", json::Object{{"labels", std::move(labels)}}},
+                                                          {"spec", *json::find(spec, {"spec"})}}});
     api.create(r::kJobs, job);
+  }
+  // All of its pods start together, and share nodes.
+  void add_gang(const std::string& name, int pods, const Wants& wants) {
+    const json::Object annotations{{std::string(names::kJobPrefix) + "exclusive", "false"}};
+    api.create(kPodGroups,
+               json::Object{{"apiVersion", kPodGroups.api_version()},
+                            {"kind", "PodGroup"},
+                            {"metadata",
+                             json::Object{{"name", name}, {"namespace", "slurm-bridge"}, {"annotations", annotations}}},
+                            {"spec", json::Object{{"minMember", pods}}}});
+    add_job(name, pods, wants, {{std::string(names::kPodGroup), name}});
   }
   bool all_complete() const {
     for (const json::Value& job : api.list(r::kJobs)) {

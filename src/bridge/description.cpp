@@ -244,9 +244,9 @@ void add_pod_faults(const std::vector<PodPtr>& pods, bool exclusive, std::vector
 }
 
 // Members of a gang that leave their nodes to others may share them among themselves as well: what was asked for each
-// node is then asked for each task. Devices by class are handed out job by job, so their pods keep a node each.
-void pack(const Wants& wants, const Root& root, slurm::JobDescription& job) {
-  if (!root.gang || job.exclusive.value_or(true) || wants.cpu_class || wants.gpu_class) return;
+// node is then asked for each task.
+void pack(const Root& root, slurm::JobDescription& job) {
+  if (!root.gang || job.exclusive.value_or(true)) return;
   job.tasks = job.nodes->maximum;
   job.tasks_per_node.reset();
   job.nodes = slurm::NodeCount{1, *job.tasks};
@@ -377,7 +377,7 @@ std::expected<slurm::JobDescription, DescriptionFaults> describe_job(const Confi
     result.faults.push_back(std::move(fault));
   }
   if (!result.faults.empty()) return std::unexpected(std::move(result));
-  pack(wants, root, job);
+  pack(root, job);
   return job;
 }
 

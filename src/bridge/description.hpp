@@ -21,9 +21,9 @@ struct DescriptionFaults {
   std::vector<std::string> faults;
 };
 
-// How many nodes: exactly as many as there are pods, one task each; for a gang that shares its nodes (exclusive off, no
-// devices by class) as many tasks as pods on one node or more. min-nodes and max-nodes cannot change that (a node
-// without a pod would lie idle, a pod without a node would wait for ever), so they are checked and not sent.
+// How many nodes: exactly as many as there are pods, one task each; for a gang that shares its nodes (exclusive off) as
+// many tasks as pods on one node or more. min-nodes and max-nodes cannot change that (a node without a pod would lie
+// idle, a pod without a node would wait for ever), so they are checked and not sent.
 // Everything of the job but its record, node lists and hold. `pods` are the unit's pods in the unit's order, not empty.
 std::expected<slurm::JobDescription, DescriptionFaults> describe_job(const Config& config, const Root& root,
                                                                      const std::vector<PodPtr>& pods);

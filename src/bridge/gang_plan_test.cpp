@@ -678,16 +678,6 @@ TEST_F(PackedGangTest, TasksOfWholeCoresAreSharedAmongTheirNodes) {
   EXPECT_THAT(bound(plan()), ElementsAre("a@n1", "b@n2"));
 }
 
-TEST_F(PackedGangTest, DevicesByClassKeepANodeForEach) {
-  for (const char* name : {"a", "b", "c"}) {
-    add_pod(name)->limits = {{interner("deviceclass.resource.kubernetes.io/gpu.example.com"), Quantity(1)}};
-  }
-  const UnitPlan p = plan();
-  ASSERT_TRUE(p.submit);
-  EXPECT_FALSE(p.submit->tasks);
-  EXPECT_EQ(p.submit->nodes, slurm::NodeCount(3));
-}
-
 // W15: the same group name in two namespaces is two gangs; a group of another kind is another.
 TEST(UnitOf, GroupsAreOfOneNamespaceAndKind) {
   json::Interner interner;

@@ -141,6 +141,25 @@ class Assigner final {
     return even ? std::max(each, record.cpus) : record.cpus;
   }
 
+  // How many tasks of a job that shares its nodes are on each of them. Once it is known which devices it holds these
+  // tell exactly, as far as there are enough: cores may be more than their tasks, devices are not.
+  std::vector<std::uint32_t> tasks_on(const std::vector<std::string>& hosts, const JobView& view) const {
+    const slurm::Job& job = *view.job;
+    const std::uint32_t each = cpus_of_a_task(job, view.record);
+    std::vector<std::uint32_t> by_cpus, by_devices;
+    for (const std::uint32_t cpus : job.node_cpus) by_cpus.push_back(cpus / each);
+    const auto layout = memory_.layouts.find(job.id);
+    if (layout == memory_.layouts.end() || layout->second.start_time != job.start_time) return by_cpus;
+    std::size_t all = 0;
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      const auto enough_for = tasks_with_devices(view.record.task.value_or(TaskSize{}), layout->second, hosts[i]);
+      if (!enough_for) return by_cpus;
+      by_devices.push_back(std::min(job.node_cpus[i] / view.record.cpus, *enough_for));
+      all += by_devices.back();
+    }
+    return all >= view.record.uids.size() ? by_devices : by_cpus;
+  }
+
   // A running job's free hosts, in Slurm's order, to its pods in order of rank.
   void share_hosts(State& state) {
     const slurm::Job& job = *state.held.view->job;
@@ -156,12 +175,13 @@ class Assigner final {
       state.held.unreadable = "how many CPUs it holds on each is not said";
       return;
     }
-    const std::uint32_t each = cpus > 0 ? cpus_of_a_task(job, state.held.view->record) : 0;
+    const std::vector<std::uint32_t> tasks =
+        cpus > 0 ? tasks_on(*hosts, *state.held.view) : std::vector<std::uint32_t>(hosts->size(), 1);
     for (std::size_t i = 0; i < hosts->size(); ++i) {
       const std::string& host = (*hosts)[i];
       if (memory_.given_up.contains({job.id, host})) continue;
       const NodePtr node = nodes_.by_slurm_name(host);
-      for (std::uint32_t places = cpus > 0 ? job.node_cpus[i] / each : 1; places > 0; --places) {
+      for (std::uint32_t places = tasks[i]; places > 0; --places) {
         const auto used = node ? taken.find(node->meta.key.name) : taken.end();
         if (used != taken.end()) {
           taken.erase(used);
@@ -170,16 +190,52 @@ class Assigner final {
         }
       }
     }
+    std::vector<std::string> seats = claimed_hosts(state);
     if (cpus > 0) {  // never more than tasks
-      const std::size_t tasks = state.held.view->record.uids.size();
-      const std::size_t left = tasks - std::min(tasks, state.taken.size());
-      state.free.resize(std::min(state.free.size(), left));
+      const std::size_t all = state.held.view->record.uids.size();
+      const auto claimed =
+          static_cast<std::size_t>(std::ranges::count_if(seats, [](const auto& s) { return !s.empty(); }));
+      state.free.resize(std::min(state.free.size(), all - std::min(all, state.taken.size() + claimed)));
     }
-    const std::size_t room = std::min(state.free.size(), state.held.pods.size());
-    for (std::size_t i = room; i < state.held.pods.size(); ++i) overflow(state, state.held.pods[i]);
-    state.held.pods.resize(room);
-    state.held.hosts.assign(state.free.begin(), state.free.begin() + static_cast<std::ptrdiff_t>(room));
-    state.free.erase(state.free.begin(), state.free.begin() + static_cast<std::ptrdiff_t>(room));
+    seat(state, std::move(seats));
+  }
+
+  // For each waiting pod the free host where its claim stands, which is taken; empty: none. Its devices are nobody
+  // else's, whatever the ranks are by now.
+  std::vector<std::string> claimed_hosts(State& state) {
+    std::vector<std::string> hosts(state.held.pods.size());
+    const DeviceLedger* devices = nodes_.devices();
+    if (devices == nullptr) return hosts;
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      const kube::Pod& pod = *state.held.pods[i];
+      const ClaimPtr claim = needs_claim(pod) ? devices->claim_of(pod) : nullptr;
+      if (!claim || job_of(*claim) != state.held.view->job->id) continue;
+      const std::string_view on = kube::value_or(claim->meta.annotations, names::kSlurmNode);
+      const auto host = std::ranges::find_if(state.free, [&](const std::string& name) {
+        const NodePtr node = nodes_.by_slurm_name(name);
+        return node && node->meta.key.name == on;
+      });
+      if (host == state.free.end()) continue;
+      hosts[i] = std::move(*host);
+      state.free.erase(host);
+    }
+    return hosts;
+  }
+
+  // Those that have no host yet, in order of rank, to the free ones.
+  void seat(State& state, std::vector<std::string> hosts) {
+    auto next = state.free.begin();
+    std::vector<PodPtr> pods = std::exchange(state.held.pods, {});
+    for (std::size_t i = 0; i < pods.size(); ++i) {
+      if (hosts[i].empty() && next != state.free.end()) hosts[i] = std::move(*next++);
+      if (hosts[i].empty()) {
+        overflow(state, pods[i]);
+        continue;
+      }
+      state.held.pods.push_back(std::move(pods[i]));
+      state.held.hosts.push_back(std::move(hosts[i]));
+    }
+    state.free.erase(state.free.begin(), next);
   }
 
   // The job its label names has no node for it: it counts on the next one that was submitted for it.

@@ -3,8 +3,9 @@
 //
 //  - A pod belongs to the live job its label names, else to the one we have just marked it with, else to the best one
 //    whose record names it. Better is: holds more bound pods, is named by more labels, runs, is older.
-//  - A running job gives its nodes to its pods in order of rank; a bound pod, or one being bound, keeps its node. A
-//  node takes one pod, or of a job whose pods may share nodes as many as Slurm gave it CPUs for.
+//  - A running job gives its nodes to its pods in order of rank; a bound pod, one being bound, or one whose claim to
+//  devices stands on a node of the job keeps its node. A node takes one pod, or of a job whose pods may share nodes as
+//  many as Slurm gave it CPUs for, and the devices of each.
 //  - A node that a pod of a living gang has left goes to the gang's next pod, before that one waits for another job; of
 //  a node that is shared, no more is taken than Slurm gave there.
 //  - A job that Slurm has requeued keeps its place in the queue for those who come after the pods it stopped.

@@ -1,6 +1,7 @@
 """Devices by class on the real cluster: ResourceSlices as a driver publishes them, without a driver. The kubelet cannot start such a pod, so the
 tests look as far as the bound pod, its claim, and what Slurm gave."""
 
+import collections
 import json
 
 import pytest
@@ -9,6 +10,7 @@ from kubernetes.client.rest import ApiException
 
 from objects import NAMESPACE, pod
 from slurm import VERSION_24
+from test_gangs import bound, gang_job, groups, kinds  # noqa: F401 (fixtures)
 from waiting import always, eventually
 
 pytestmark = pytest.mark.skipif(VERSION_24, reason="external nodes with devices need Slurm 26.05")
@@ -43,11 +45,21 @@ def gpus(bascule, cluster, slurm):
     return node, api, slices
 
 
-def asking(name, count):
-    body = pod(name, "sleep 30", exclusive="false")
-    resources = body["spec"]["containers"][0].setdefault("resources", {})
+def ask(spec, count):
+    resources = spec["containers"][0].setdefault("resources", {})
     for part in ("requests", "limits"):
         resources.setdefault(part, {})[RESOURCE] = str(count)
+
+
+def asking(name, count):
+    body = pod(name, "sleep 30", exclusive="false")
+    ask(body["spec"], count)
+    return body
+
+
+def asking_gang(name, pods, count):
+    body = gang_job(name, name, pods, "sleep 30")
+    ask(body["spec"]["template"]["spec"], count)
     return body
 
 
@@ -99,3 +111,56 @@ def test_a_driver_that_starts_anew_leaves_the_node_alone(gpus, kube, slurm):
         publish(api, slices)
     kube.apply(asking("four", 4))
     eventually(lambda: kube.pod("four").spec.node_name == node, "a pod gets all four")
+
+
+def devices_of(api):
+    """By pod: the pools and devices of its claim."""
+    return {c["metadata"]["ownerReferences"][0]["name"]: sorted((r["pool"], r["device"]) for r in c["status"]["allocation"]["devices"]["results"])
+            for c in claims(api) if "allocation" in c.get("status", {})}
+
+
+@pytest.fixture
+def two_cpus(kube, cluster):
+    if int(kube.core.read_node(cluster.workers[-1]).status.allocatable["cpu"]) < 2:
+        pytest.skip("workers of one CPU")
+
+
+def test_members_of_a_gang_share_a_nodes_devices(gpus, groups, kube, slurm, two_cpus):  # W18  # noqa: F811
+    """One node has devices: the two members must share it, and one that is made anew gets what the lost one had."""
+    node, api, _ = gpus
+    groups.pod_group("tight", 2, exclusive="false")
+    kube.apply(asking_gang("tight", 2, 2))
+    eventually(lambda: len(bound(kube)) == 2, "both are bound")
+    assert {p.spec.node_name for p in bound(kube)} == {node} and len({kube.job_id(p) for p in bound(kube)}) == 1
+    first = devices_of(api)
+    assert len({d for its in first.values() for d in its}) == 4, first
+    lost = bound(kube)[0].metadata.name
+    kube.delete("Pod", lost)
+    eventually(lambda: lost not in devices_of(api) and len(devices_of(api)) == 2, "the next one has its claim")
+    after = devices_of(api)
+    new = (set(after) - set(first)).pop()
+    assert after[new] == first[lost] and set(after) & set(first) == set(first) - {lost}
+    eventually(lambda: kube.pod(new).spec.node_name == node, "the next one is bound")
+    kube.delete("Job", "tight")
+    eventually(lambda: not claims(api), "the claims are gone with their pods")
+
+
+def test_members_go_where_slurm_gave_devices(gpus, groups, kube, slurm, cluster, two_cpus):  # W18  # noqa: F811
+    """Two nodes of two CPUs for three members: two and one, as Slurm has counted them."""
+    _, api, _ = gpus
+    other = slice_of(cluster.workers[-2], 0, 1, range(2))
+    publish(api, [("resourceslices", other)])
+    try:
+        eventually(lambda: f"gpu:{CLASS}:2" in gres(slurm, cluster.workers[-2]), "Slurm counts the GPUs of another node")
+        groups.pod_group("spread", 3, exclusive="false")
+        kube.apply(asking_gang("spread", 3, 1))
+        eventually(lambda: len(bound(kube)) == 3, "all three are bound")
+        record = slurm.job(kube.job_id(bound(kube)[0]))
+        taken = collections.Counter(p.spec.node_name for p in bound(kube))
+        given = {n["node"]: sum(g["count"] for g in n["gres"]) for n in slurm.rest("GET", f"resources/{record['job_id']}")["nodes"]}
+        assert taken == given and sum(given.values()) == 3
+        assert len({d for its in devices_of(api).values() for d in its}) == 3
+        kube.delete("Job", "spread")
+        eventually(lambda: not claims(api), "the claims are gone with their pods")
+    finally:
+        api.delete_cluster_custom_object("resource.k8s.io", "v1", "resourceslices", other["metadata"]["name"])
