@@ -72,12 +72,12 @@ class Child final {
     }
     throw Failure("no \"" + words + "\" in " + output_);
   }
-  // VmRSS, in 1,000,000 bytes.
-  double resident() const {
+  // VmRSS, or the most it has been (VmHWM), in 1,000,000 bytes.
+  double resident(const std::string& which = "VmRSS:") const {
     const std::string status = text_of("/proc/" + std::to_string(pid_) + "/status");
-    const auto at = status.find("VmRSS:");
+    const auto at = status.find(which);
     if (at == std::string::npos) throw Failure("a process has ended");
-    return std::strtod(&status[at + 6], nullptr) * 1024 / 1e6;
+    return std::strtod(&status[at + which.size()], nullptr) * 1024 / 1e6;
   }
   double processor_seconds() const {
     return std::strtod(text_of("/proc/" + std::to_string(pid_) + "/schedstat").c_str(), nullptr) / 1e9;

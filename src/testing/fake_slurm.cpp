@@ -190,6 +190,7 @@ net::ServerResponse FakeSlurm::list_jobs(std::int64_t since) {
   for (const auto& [id, job] : model_.jobs()) {
     if (!body.ends_with('[')) body += ',';
     write_job(body, job, true);
+    if (!options_.unread.empty()) body.insert(body.size() - 1, options_.unread);
   }
   body += "],\"last_update\":" + write_number(model_.last_job_update()) + "," + slurm_envelope(options_.model) + "}";
   return json(200, std::move(body));

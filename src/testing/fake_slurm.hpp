@@ -21,6 +21,7 @@ struct FakeSlurmOptions {
   // What a stopped slurmctld makes every call wait for (MessageTimeout).
   Duration message_timeout = std::chrono::seconds(5);
   std::function<bool(std::string_view token)> accepts = nullptr;  // null: any token
+  std::string unread = {};  // more fields of each job in the table, from a comma on: slurmrestd has many
 };
 
 // What to do to one request, decided by the test when it arrives.

@@ -164,6 +164,16 @@ void SlurmModel::add_partition(std::string name, bool is_default, std::optional<
   partitions_.push_back(std::move(partition));
 }
 
+void SlurmModel::set_partition_up(WallTime now, const std::string& name, bool up) {
+  catch_up(now);
+  up ? void(down_.erase(name)) : void(down_.insert(name));
+  for (slurm::Partition& partition : partitions_) {
+    if (partition.name == name) partition.states = {up ? "UP" : "DOWN"};
+  }
+  last_partition_update_ = std::max(last_partition_update_, epoch_seconds(now));
+  want_schedule(now);
+}
+
 // --- nodes -----------------------------------------------------------------------------------------------------------
 
 std::expected<void, SlurmNo> SlurmModel::add_node(WallTime now, std::string_view conf, bool dynamic) {

@@ -80,6 +80,8 @@ class SlurmModel final {
   // --- what an administrator and other users do
   // -----------------------------------------------------------------------
   void add_partition(std::string name, bool is_default, std::optional<std::vector<std::string>> nodes = std::nullopt);
+  // State=UP or DOWN: jobs of one that is down wait, for the reason PartitionDown.
+  void set_partition_up(WallTime now, const std::string& name, bool up);
   // A slurm.conf node line; without State a static IDLE node.
   std::expected<void, SlurmNo> add_node(WallTime now, std::string_view conf, bool dynamic);
   std::expected<JobId, SlurmNo> submit(WallTime now, slurm::JobDescription asked, bool external,
@@ -144,6 +146,7 @@ class SlurmModel final {
   std::map<std::string, NodeRecord> nodes_;
   std::vector<slurm::Partition> partitions_;
   std::map<std::string, std::optional<std::set<std::string>>> members_;  // nullopt: all nodes
+  std::set<std::string> down_;                                           // partitions
   // When what happens next: ends of running jobs and purges of ended ones.
   std::set<std::pair<WallTime, std::uint32_t>> ends_;
   std::set<std::pair<WallTime, std::uint32_t>> purges_;

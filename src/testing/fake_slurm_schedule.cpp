@@ -96,8 +96,15 @@ void SlurmModel::catch_up(WallTime now) {
 
 void SlurmModel::schedule(WallTime now) {
   std::vector<JobRecord*> queue;
+  const auto waits_for = [this, now](JobRecord& job, const char* reason) {
+    if (job.view.state_reason == reason) return;
+    job.view.state_reason = reason;
+    touch_jobs(now);
+  };
   for (auto& [id, job] : jobs_) {
-    if (job.view.states.base == JobState::kPending) queue.push_back(&job);
+    if (job.view.states.base != JobState::kPending) continue;
+    const bool down = !down_.empty() && !job.view.hold && down_.contains(job.view.partition);
+    down ? waits_for(job, "PartitionDown") : queue.push_back(&job);
   }
   if (queue.empty()) return;
   std::ranges::sort(queue, {}, [](const JobRecord* job) {
@@ -113,11 +120,7 @@ void SlurmModel::schedule(WallTime now) {
     if (job->view.hold || now < job->begin) continue;
     const bool looked_at = ++depth <= options_.schedule_depth && !free.empty();
     if (looked_at && try_start(now, *job, free)) continue;
-    const std::string reason = blocked ? "Priority" : "Resources";
-    if (job->view.state_reason != reason) {
-      job->view.state_reason = reason;
-      touch_jobs(now);
-    }
+    waits_for(*job, blocked ? "Priority" : "Resources");
     blocked = true;
   }
 }

@@ -88,6 +88,18 @@ TEST_F(FakeSlurmTest, HonoursExclusionFeaturesAndHold) {
   EXPECT_EQ(fake.model().submit(fake.now(), impossible, true).error().number, 2029);
 }
 
+TEST_F(FakeSlurmTest, JobsOfAPartitionThatIsDownWaitAndHoldUpNobody) {
+  fake.model().add_partition("closed", false);
+  fake.model().set_partition_up(fake.now(), "closed", false);
+  slurm::JobDescription late = job();
+  late.partition = "closed";
+  const JobId waits = fake.submit(late, 60s), runs = fake.submit(job(), 60s);
+  EXPECT_EQ(view(waits).state_reason, "PartitionDown");
+  EXPECT_EQ(state(runs), JobState::kRunning);
+  fake.model().set_partition_up(fake.now(), "closed", true);
+  EXPECT_EQ(state(waits), JobState::kRunning);
+}
+
 TEST_F(FakeSlurmTest, TimeLimitsPurgesAndNodeFailures) {
   slurm::JobDescription limited = job();
   limited.time_limit = 1;
