@@ -29,7 +29,8 @@ constexpr std::string_view kConfParser = "v0.0.45";
 // more of them): its rows are read while it arrives.
 class JobRows final {
  public:
-  explicit JobRows(std::size_t limit) : splitter_({.item_bytes = limit, .envelope_bytes = limit}, "jobs") {}
+  JobRows(std::size_t limit, Client::KnownJob known)
+      : splitter_({.item_bytes = limit, .envelope_bytes = limit}, "jobs"), known_(std::move(known)) {}
 
   void feed(std::string_view piece) {
     if (begin_.empty()) begin_ = piece.substr(0, kBegin);
@@ -54,19 +55,26 @@ class JobRows final {
   }
   const std::string& problem() const noexcept { return problem_; }
   std::vector<Job>& jobs() noexcept { return jobs_; }
+  std::vector<JobId>& same() noexcept { return same_; }
 
  private:
   static constexpr std::size_t kBegin = 1024;
   void take(std::string_view row) {
-    if (json::hot::is_utf8(row)) return jobs_.push_back(decode_job(row));
+    if (json::hot::is_utf8(row)) return take(decode_job(row));
     std::string valid = with_valid_utf8(row);
     valid.reserve(valid.size() + json::kPadding);
-    jobs_.push_back(decode_job(valid));
+    take(decode_job(valid));
+  }
+  void take(Job job) {
+    const auto known = known_ ? known_(job.id) : nullptr;
+    known && *known == job ? same_.push_back(job.id) : jobs_.push_back(std::move(job));
   }
 
   json::ListSplitter splitter_;
+  Client::KnownJob known_;
   std::string begin_, problem_;
   std::vector<Job> jobs_;
+  std::vector<JobId> same_;
 };
 
 struct Ask {
@@ -76,6 +84,7 @@ struct Ask {
   std::string body = {};
   Duration timeout{};
   std::optional<JobRows>* rows = nullptr;  // of a good answer; its body is then the rest of it
+  Client::KnownJob known = nullptr;        // for the rows
 };
 
 struct Answer {
@@ -189,7 +198,7 @@ struct Client::Impl {
     try {
       net::CallLimits limits{.deadline = begin + ask.timeout, .max_body = options.max_answer, .stop = stop};
       if (ask.rows != nullptr) {
-        answer = co_await read_rows(request(ask, parser, token), std::move(limits), *ask.rows);
+        answer = co_await read_rows(request(ask, parser, token), std::move(limits), ask);
       } else {
         net::Response response = co_await transport.call(request(ask, parser, token), std::move(limits));
         answer = {response.status, std::move(response.body), {}};
@@ -216,12 +225,13 @@ struct Client::Impl {
     co_return answer;
   }
 
-  Task<Answer> read_rows(net::Request request, net::CallLimits limits, std::optional<JobRows>& rows) {
+  Task<Answer> read_rows(net::Request request, net::CallLimits limits, const Ask& ask) {
+    std::optional<JobRows>& rows = *ask.rows;
     const TimePoint deadline = limits.deadline;
     const std::stop_token stop = limits.stop;
     const net::StreamResponse response = co_await transport.open(std::move(request), std::move(limits));
     Answer answer{response.status, {}, {}};
-    rows.emplace(options.max_answer);
+    rows.emplace(options.max_answer, ask.known);
     const bool good = response.status >= 200 && response.status < 300;
     while (true) {
       const std::string_view piece = co_await response.body->read(deadline, stop);
@@ -410,10 +420,11 @@ Task<std::optional<Job>> Client::get_job(JobId id, std::stop_token stop) {
   throw Malformed(answer.status, 0, ask.name.doing + ": the answer is about another job or none");
 }
 
-Task<JobList> Client::list_jobs(std::int64_t since, std::stop_token stop) {
+Task<JobList> Client::list_jobs(std::int64_t since, std::stop_token stop, KnownJob known) {
   std::optional<JobRows> rows;
   Ask ask = impl_->list("list_jobs", "listing jobs", "jobs/", since);
   ask.rows = &rows;
+  ask.known = std::move(known);
   const Answer answer = co_await impl_->call(ask, stop);
   JobList same;
   same.unchanged = true;
@@ -427,7 +438,8 @@ Task<JobList> Client::list_jobs(std::int64_t since, std::stop_token stop) {
   auto listed = read(ask.name, answer, decode_jobs);
   JobList list = require_list(ask.name, answer, std::move(listed));
   list.jobs = std::move(rows->jobs());
-  if (!list.unchanged || !list.jobs.empty()) {
+  list.same = std::move(rows->same());
+  if (!list.unchanged || !list.jobs.empty() || !list.same.empty()) {
     list.unchanged = false;
     co_return list;
   }

@@ -43,6 +43,7 @@ struct JobList {
   bool unchanged = false;  // nothing is newer than the `since` given
   std::vector<Job> jobs;
   std::int64_t last_update = 0;  // give it as `since` next time; 0: none
+  std::vector<JobId> same = {};  // jobs that are as whoever asked knows them
 };
 struct NodeList {
   bool unchanged = false;
@@ -72,7 +73,10 @@ class Client final {
   // Returns also when the job has already ended; NotFound when slurmctld does not know it.
   Task<> cancel_job(JobId id, std::stop_token stop = {});
   Task<std::optional<Job>> get_job(JobId id, std::stop_token stop = {});  // nullopt: slurmctld says 2017
-  Task<JobList> list_jobs(std::int64_t since = 0, std::stop_token stop = {});
+  // Of what `known` gives, what is still so is not told again: a table of 50,000 jobs must not be there twice. It is
+  // asked while the answer comes in.
+  using KnownJob = std::function<std::shared_ptr<const Job>(JobId)>;
+  Task<JobList> list_jobs(std::int64_t since = 0, std::stop_token stop = {}, KnownJob known = nullptr);
   Task<std::vector<JobBrief>> job_states(std::stop_token stop = {});
   Task<std::vector<NodeAllocation>> allocation(JobId id, std::stop_token stop = {});
 

@@ -107,6 +107,25 @@ TEST(SlurmClient, AListMayBeLong) {
   EXPECT_EQ(world.run(world.client->list_jobs()).jobs.size(), 1u);
 }
 
+// The whole table of a large cluster beside the one that is known would be most of what a process keeps.
+TEST(SlurmClient, JobsThatAreAsTheyAreKnownAreNamedAlone) {
+  World world;
+  world.fake.add_nodes(test::kNodes);
+  for (int i = 0; i < 3; ++i) world.fake.submit(small_job());
+  const JobList before = world.run(world.client->list_jobs());
+  ASSERT_EQ(before.jobs.size(), 3u);
+  ASSERT_TRUE(world.fake.model().cancel(world.fake.now(), JobId{2}));
+  const auto known = [&before](JobId id) {
+    return id == JobId{3} ? nullptr : std::make_shared<const Job>(before.jobs.at(id.value - 1));
+  };
+  const JobList now = world.run(world.client->list_jobs(0, {}, known));
+  EXPECT_EQ(now.same, std::vector<JobId>{JobId{1}});
+  ASSERT_EQ(now.jobs.size(), 2u);
+  EXPECT_EQ(now.jobs[0].id, JobId{2});
+  EXPECT_EQ(now.jobs[1].id, JobId{3});
+  EXPECT_FALSE(now.unchanged);
+}
+
 TEST(SlurmClient, ForeignAddressIsSaidSo) {
   World world({.versions = {"v0.0.39"}});
   EXPECT_THAT(thrown<Malformed>([&] { world.run(world.client->job_states()); }).what(), HasSubstr("serves none"));

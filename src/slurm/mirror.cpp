@@ -61,7 +61,8 @@ struct ClusterMirror::Impl {
         break;
       }
       case Kind::kJobs: {
-        JobList table = co_await client.list_jobs(ask.since, stop.get_token());
+        JobList table =
+            co_await client.list_jobs(ask.since, stop.get_token(), [this](JobId id) { return core.jobs().find(id); });
         core.answered(ask, loop.now(), std::move(table));
         break;
       }

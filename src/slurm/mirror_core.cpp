@@ -249,14 +249,12 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, const std::vector<JobBr
   abandoned(ask);
   good(now);
   states_cost_ = (states_cost_ + (now - ask.at)) / 2;
-  std::unordered_set<JobId> present;
   std::vector<JobId> differ;
+  jobs_.begin_look();
   for (const JobBrief& brief : states) {
-    present.insert(brief.id);
-    const auto* entry = jobs_.entry(brief.id);
+    const auto* entry = jobs_.in_look(brief.id);
     if (entry && entry->known_at > ask.at) continue;
-    const auto job = jobs_.find(brief.id);
-    if (job && job->states == brief.states && !entry->lost) {
+    if (entry && entry->record->states == brief.states && !entry->lost) {
       jobs_.confirm(brief.id, ask.at);
       asked_about_.erase(brief.id);
       continue;
@@ -265,19 +263,21 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, const std::vector<JobBr
     if (!fresh && it->second == brief.states) continue;
     it->second = brief.states;
     changed_at_ = now;
-    if (!take_state(brief, job, ask, now)) differ.push_back(brief.id);
+    if (!take_state(brief, jobs_.find(brief.id), ask, now)) differ.push_back(brief.id);
   }
-  std::erase_if(asked_about_, [&present](const auto& one) { return !present.contains(one.first); });
+  forget_unlisted(states);
   want_jobs(differ, now);
   // A live job that is not in the list any more: the full table says more.
-  for (const auto& [id, job] : jobs_.records()) {
-    if (present.contains(id) || job->states.ended()) continue;
-    const auto* entry = jobs_.entry(id);
-    if (entry->lost || entry->known_at > ask.at) continue;
-    full_wanted_ = std::min(full_wanted_, now);
-    break;
-  }
+  if (jobs_.look_lacks_any(ask.at)) full_wanted_ = std::min(full_wanted_, now);
   next_look_ = now + interval(now);
+}
+
+// What was asked about jobs that are listed no more.
+void MirrorCore::forget_unlisted(const std::vector<JobBrief>& states) {
+  if (asked_about_.empty()) return;
+  std::unordered_map<JobId, JobStates> listed;
+  for (const JobBrief& brief : states) listed.insert(asked_about_.extract(brief.id));
+  asked_about_ = std::move(listed);
 }
 
 // False: this job is worth a question of its own.
@@ -341,7 +341,11 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, JobList table) {
     gone_.erase(job.id);
     rows.emplace_back(job.id, std::move(job));
   }
-  const bool plausible = jobs_.take_table(std::move(rows), ask.at, now, epoch_, counts(ask));
+  for (const JobId id : table.same) {
+    highest = std::max(highest, id.value);
+    gone_.erase(id);
+  }
+  const bool plausible = jobs_.take_table(std::move(rows), ask.at, now, epoch_, counts(ask), table.same);
   if (!plausible) {
     doubted_ = true;
     disturb(now);

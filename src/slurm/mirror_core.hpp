@@ -103,6 +103,7 @@ class MirrorCore final {
   bool believe(const Ask& ask, TimePoint now, const JobList& table);
   void trusted_table(const Ask& ask, TimePoint now, std::uint32_t highest);
   bool take_state(const JobBrief& brief, const std::shared_ptr<const Job>& known, const Ask& ask, TimePoint now);
+  void forget_unlisted(const std::vector<JobBrief>& states);
   void want_jobs(const std::vector<JobId>& ids, TimePoint now);
   void forget_job(JobId id);
   void remember_gone(JobId id);

@@ -164,6 +164,7 @@ class Simulation {
         JobList list = empty ? JobList{false, {}, seconds()} : job_table(ask.since);
         if (old && old_jobs_) list = *old_jobs_;
         if (!list.unchanged && !empty && dice(4) == 0) old_jobs_ = list;
+        if (dice(2) == 0) leave_out_known(list);
         at(now_ + back, [this, ask, list] { core_.answered(ask, now_, list); });
         break;
       }
@@ -195,6 +196,16 @@ class Simulation {
 
   std::int64_t seconds() const {
     return std::chrono::duration_cast<std::chrono::seconds>(wall().time_since_epoch()).count();
+  }
+
+  // As the client does that is told what is known.
+  void leave_out_known(JobList& list) {
+    std::erase_if(list.jobs, [this, &list](const Job& job) {
+      const auto known = core_.jobs().find(job.id);
+      const bool same = known && *known == job;
+      if (same) list.same.push_back(job.id);
+      return same;
+    });
   }
 
   JobList job_table(std::int64_t since) const {

@@ -29,12 +29,14 @@ class MirrorTable final {
     Ptr after;
   };
   struct Entry {
+    Ptr record;                // as in records()
     TimePoint known_at{};      // when the newest answer about it came in
     TimePoint confirmed_at{};  // when the newest answer that agrees was asked for
     std::uint64_t serial = 0;  // of the last table that had it
     std::uint64_t epoch = 0;   // `lacking` belongs to it
     std::uint32_t lacking = 0;
-    bool lost = false;  // the last table lacked it
+    std::uint32_t look = 0;  // the last cheap look that named it
+    bool lost = false;       // the last table lacked it
   };
 
   const std::unordered_map<Key, Ptr>& records() const noexcept { return records_; }
@@ -46,6 +48,27 @@ class MirrorTable final {
     const auto it = entries_.find(key);
     return it == entries_.end() ? nullptr : &it->second;
   }
+  // A cheap look names all records, without their details. Tens of thousands of them come several times a second, so
+  // each costs one search.
+  void begin_look() noexcept {
+    ++look_;
+    looked_at_ = 0;
+  }
+  // nullptr: not known. The pointer holds until the next change.
+  const Entry* in_look(const Key& key) noexcept {
+    const auto it = entries_.find(key);
+    if (it == entries_.end()) return nullptr;
+    looked_at_ += std::exchange(it->second.look, look_) != look_;
+    return &it->second;
+  }
+  // Did the look, which was asked for then, lack one that should stay?
+  bool look_lacks_any(TimePoint asked) const {
+    if (looked_at_ == entries_.size()) return false;
+    return std::ranges::any_of(entries_, [&](const auto& one) {
+      const Entry& entry = one.second;
+      return entry.look != look_ && !entry.lost && entry.known_at <= asked && Stays(*entry.record);
+    });
+  }
   // A word on the record without its details: it exists and is as known.
   void confirm(const Key& key, TimePoint asked) {
     const auto it = entries_.find(key);
@@ -56,38 +79,44 @@ class MirrorTable final {
   bool learn(const Key& key, Record record, TimePoint asked, TimePoint now) {
     Entry& entry = entries_[key];
     if (asked < entry.known_at) return false;
-    entry.known_at = now;
-    entry.lacking = 0;
-    entry.lost = false;
     Ptr& known = records_[key];
     const bool agrees = known && *known == record;
-    // What a younger look confirmed was the record of before.
-    entry.confirmed_at = agrees ? std::max(entry.confirmed_at, asked) : asked;
+    agree(entry, asked, now);
     if (agrees) return true;
+    entry.confirmed_at = asked;  // what a younger look confirmed was the record of before
     Ptr before = known;
-    known = std::make_shared<const Record>(std::move(record));
+    entry.record = known = std::make_shared<const Record>(std::move(record));
     changes_.push_back({std::move(before), known});
     return true;
   }
 
-  // What a table says. `keyed` holds each record once. Returns false when the table suddenly lacks more than half of
-  // the records that should stay: what it lacks then is marked lost and not counted. Otherwise what it lacks is counted
-  // if `counts`.
+  // What a table says. `keyed` holds each record once, `same` those that are as they were known when the answer came
+  // in, after it was asked for: what has come since is younger. Returns false when the table suddenly lacks more than
+  // half of the records that should stay: what it lacks then is marked lost and not counted. Otherwise what it lacks is
+  // counted if `counts`.
   template <class Keyed>
-  bool take_table(Keyed keyed, TimePoint asked, TimePoint now, std::uint64_t epoch, bool counts) {
+  bool take_table(Keyed keyed, TimePoint asked, TimePoint now, std::uint64_t epoch, bool counts,
+                  const std::vector<Key>& same = {}) {
     ++serial_;
     // Looked at before the rows are taken, which makes everything in them known just now.
     std::size_t had = 0;
     std::size_t have = 0;
-    const auto weighs = [&](const Key& key, const Entry& entry) {
-      return !entry.lost && entry.known_at <= asked && Stays(*records_.at(key));
+    const auto weighs = [&](const Entry& entry) {
+      return !entry.lost && entry.known_at <= asked && Stays(*entry.record);
     };
-    for (const auto& [key, entry] : entries_) had += weighs(key, entry);
+    for (const auto& [key, entry] : entries_) had += weighs(entry);
     for (auto& [key, record] : keyed) {
       const auto it = entries_.find(key);
-      if (it != entries_.end()) have += weighs(key, it->second);
+      if (it != entries_.end()) have += weighs(it->second);
       learn(key, std::move(record), asked, now);
       entries_[key].serial = serial_;
+    }
+    for (const Key& key : same) {
+      const auto it = entries_.find(key);
+      if (it == entries_.end()) continue;  // forgotten meanwhile: the next table says more
+      have += weighs(it->second);
+      it->second.serial = serial_;
+      if (asked >= it->second.known_at) agree(it->second, asked, now);
     }
     const bool sudden = (had - have) * 2 > had;
     miss(asked, epoch, counts && !sudden);
@@ -129,6 +158,12 @@ class MirrorTable final {
   bool has_changes() const noexcept { return !changes_.empty(); }
 
  private:
+  static void agree(Entry& entry, TimePoint asked, TimePoint now) noexcept {
+    entry.known_at = now;
+    entry.lacking = 0;
+    entry.lost = false;
+    entry.confirmed_at = std::max(entry.confirmed_at, asked);
+  }
   void miss(TimePoint asked, std::uint64_t epoch, bool counts) {
     lost_.clear();
     for (auto& [key, entry] : entries_) {
@@ -145,6 +180,8 @@ class MirrorTable final {
   std::unordered_map<Key, Entry> entries_;
   std::vector<Change> changes_;
   std::uint64_t serial_ = 0;
+  std::uint32_t look_ = 0;
+  std::size_t looked_at_ = 0;  // entries that it named
   std::vector<Key> lost_;
 };
 
