@@ -201,6 +201,10 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
   if (const auto untold = notes.untold_for(plan.waiting)) {
     result.requeue_after = std::min(result.requeue_after.value_or(*untold), *untold);
   }
+  if (std::ranges::none_of(index->pods(unit), [](const PodPtr& pod) { return wants_node(*pod); }) &&
+      memory[unit].settled()) {
+    memory.erase(unit);
+  }
   co_return result;
 }
 

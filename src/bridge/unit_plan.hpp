@@ -197,6 +197,12 @@ struct UnitMemory {
   std::map<JobId, Asked> updates;
   std::optional<TimePoint> failing;  // the API server fails to do what the plan says, since then
 
+  // Where no pod waits, nothing in it is worth being kept: in a large cluster most units are so, for days.
+  bool settled() const noexcept {
+    return !submitting && !doubt && failures == 0 && !failing && marked.empty() && binding.empty() && denied.empty() &&
+           refused.empty() && given_up.empty() && misfits.empty() && absent.empty() && volumes.empty() &&
+           layouts.empty() && untold.empty();
+  }
   void deny(const Uid& pod, Denial::What what, std::string why, TimePoint at) {
     Denial& denial = denied[pod];
     if (denial.why.empty() || denial.what != what) denial.since = at;

@@ -348,6 +348,22 @@ TEST_F(UnitPlanTest, BindsToTheNodeOfARunningJob) {
   EXPECT_EQ(p.binds[0].node->meta.key.name, "n2");
 }
 
+TEST_F(UnitPlanTest, NothingIsKeptOfAUnitWhosePodHasItsNode) {
+  add_job(7, slurm::JobState::kRunning, "n2");
+  mark(7);
+  ASSERT_EQ(plan().binds.size(), 1u);
+  memory.submitted = now;
+  memory.marked[pod.meta.uid] = JobId{7};
+  memory.binding[pod.meta.uid] = {NodeName("n2"), now};
+  EXPECT_TRUE(plan().binds.empty());
+  EXPECT_FALSE(memory.settled()) << "the binding is not seen yet";
+  pod.node_name = interner("n2");
+  plan();
+  EXPECT_TRUE(memory.settled());
+  memory.refused["n1"] = now + kRefusedFor;
+  EXPECT_FALSE(memory.settled()) << "the next job would go there again";
+}
+
 // W6: an old answer is no allocation.
 TEST_F(UnitPlanTest, AsksBeforeItBindsOnAnOldAnswer) {
   add_job(7, slurm::JobState::kRunning, "n2");
