@@ -53,6 +53,27 @@ void add_selectors(std::string& target, const Selectors& selectors) {
   add_query(target, "fieldSelector", selectors.fields);
 }
 
+// As Go writes it. The API server keeps some values as bytes, writes them anew so with each patch, and compares them
+// where they may not change: no patch of a ControllerRevision with a bare & in its data would be taken.
+std::string body_of(const json::Value& value) {
+  constexpr std::string_view kSeparator = "\xE2\x80";  // then A8 or A9: U+2028, U+2029
+  const std::string text = json::dump(value);
+  std::string body;
+  body.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '<' || c == '>' || c == '&') {
+      body += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else if (text.compare(i, 2, kSeparator) == 0 && (text[i + 2] == '\xA8' || text[i + 2] == '\xA9')) {
+      body += text[i + 2] == '\xA8' ? "\\u2028" : "\\u2029";
+      i += 2;
+    } else {
+      body += c;
+    }
+  }
+  return body;
+}
+
 void add_options(std::string& target, const WriteOptions& options) {
   add_query(target, "fieldManager", options.field_manager);
   if (options.dry_run) add_query(target, "dryRun", "All");
@@ -88,7 +109,7 @@ Call write_of(std::string_view verb, std::string_view method, const Resource& re
               std::string_view subresource, const json::Value& body, const WriteOptions& options) {
   Call call = call_of(verb, method, resource, key, subresource);
   add_options(call.target, options);
-  call.body = json::dump(body);
+  call.body = body_of(body);
   call.content_type = "application/json";
   return call;
 }

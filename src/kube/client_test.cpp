@@ -94,6 +94,14 @@ TEST_F(KubeClient, writes_say_what_they_are) {
   EXPECT_EQ(seen.back().target, "/api/v1/namespaces/a/pods/p/binding?fieldManager=bascule");
 }
 
+// What the API server keeps as bytes (a ControllerRevision's data) it writes anew with each patch, and refuses the
+// patch when that is no longer the same.
+TEST_F(KubeClient, bodies_are_as_go_writes_them) {
+  Client client(loop, *transport, {});
+  run(client.create(resources::kPods, "a", json::Object{{"<&>", "\u2028x\u2029\u2027\u00e9 \""}}));
+  EXPECT_EQ(seen.back().body, "{\"\\u003c\\u0026\\u003e\":\"\\u2028x\\u2029\u2027\u00e9 \\\"\"}");
+}
+
 TEST_F(KubeClient, refusals_have_types) {
   Client client(loop, *transport, {});
   const auto get = [&] { return client.get(resources::kPods, {"a", "p"}); };
