@@ -7,6 +7,7 @@
 
 #include "base/log.hpp"
 #include "base/time.hpp"
+#include "base/utf8.hpp"
 #include "json/patch.hpp"
 #include "operator/api/names.hpp"
 #include "operator/api/reasons.hpp"
@@ -27,7 +28,8 @@ constexpr std::size_t kTold = 10;
 constexpr Duration kMessageEvery = 30s;
 // Slurm may be unknown for so long before it is said.
 constexpr Duration kUnknownPatience = 30s;
-constexpr std::size_t kMostMessage = 2000;
+constexpr std::size_t kMostMessage = 2000;  // bytes
+constexpr std::size_t kMostSentence = 1000;
 constexpr std::uint32_t kKeepsFailing = 3;  // passes
 // So long conditions of pods are begun in one pass.
 constexpr Duration kDescribes = 5s;
@@ -79,7 +81,9 @@ bool is_claim(const Action& action) {
 std::string joined(const std::vector<std::string>& sentences) {
   std::string text;
   std::size_t told = 0;
-  for (const std::string& sentence : sentences) {
+  for (const std::string& whole : sentences) {
+    std::string sentence = whole;
+    if (sentence.size() > kMostSentence) sentence = std::string(cut_utf8(whole, kMostSentence)) + "...";
     if (text.size() + sentence.size() > kMostMessage) break;
     text += (text.empty() ? "" : "; ") + sentence;
     ++told;

@@ -75,6 +75,22 @@ TEST(NodeSetDriverPass, ARevisionThatIsRefusedHoldsUpWhatNeedsItAlone) {
   EXPECT_TRUE(world.settles("foo", 4, 6min)) << world.events();
 }
 
+// As where the API server quotes a whole pod template.
+TEST(NodeSetDriverPass, OfALongRefusalTheBeginningIsSaid) {
+  DriverWorld world(5);
+  ASSERT_TRUE(world.runs("foo", 3)) << world.events();
+  world.api.set_admission([](testing::Admission& asked) -> Task<> {
+    if (json::string_at(asked.object, {"kind"}) == "ControllerRevision") {
+      throw testing::ApiFailure(422, "Invalid", "data is no good: " + std::string(10'000, 'x'));
+    }
+    co_return;
+  });
+  world.patch_nodeset("foo", "{spec: {slurmd: {image: \"slurmd:26.06\"}}}");
+  world.pass(1min);
+  EXPECT_THAT(ready_of(world, "foo"), HasSubstr("data is no good: xxx"));
+  EXPECT_LT(ready_of(world, "foo").size(), 2200);
+}
+
 // A webhook on pods/status that hangs.
 TEST(NodeSetDriverPass, SlowConditionsOfPodsHoldUpNothing) {
   constexpr int kWorkers = 64;
