@@ -1,4 +1,4 @@
-"""A Slurm cluster that the operator's charts made, as its administrator and its users see it."""
+"""A Slurm cluster that the operator made, as its administrator and its users see it."""
 
 import json
 import os
@@ -16,17 +16,19 @@ BINARY = os.environ.get("BASCULE_BINARY", str(ROOT / "build/release/bascule"))
 
 
 class SlurmCluster:
-    """The cluster that the charts made, seen from its login node and through the API server."""
+    """A cluster, by default the one that the charts made, seen from its login node and through the API server."""
 
-    def __init__(self, kube):
+    def __init__(self, kube, ns=NS, login=("deploy/slurm-login-slinky", "login")):
         self.kube, self.custom = kube, client.CustomObjectsApi()
+        self.ns, self.login, self.group = ns, login, (*GROUP[:2], ns)
 
     def on_login(self, *command, check=True):
-        return run(DEVCLUSTER, "run", "kubectl", "-n", NS, "exec", "deploy/slurm-login-slinky", "-c", "login", "--", *command, check=check)
+        pod, container = self.login
+        return run(DEVCLUSTER, "run", "kubectl", "-n", self.ns, "exec", pod, "-c", container, "--", *command, check=check)
 
     def over_ssh(self, *command):
         """As root of the login node, with the key that the chart was given."""
-        address = self.kube.core.read_namespaced_service("slurm-login-slinky", NS).spec.cluster_ip
+        address = self.kube.core.read_namespaced_service("slurm-login-slinky", self.ns).spec.cluster_ip
         return run("ssh", "-i", STATE / "login-key", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes",
                    "-o", "ConnectTimeout=5", f"root@{address}", *command)
 
@@ -39,7 +41,7 @@ class SlurmCluster:
 
     def explain(self, what):
         """What `bascule explain` says, as a user outside the cluster."""
-        return json.loads(run(BINARY, "explain", what, "-n", NS, "-o", "json"))
+        return json.loads(run(BINARY, "explain", what, "-n", self.ns, "-o", "json"))
 
     def kill_operator(self, name=None):
         """SIGKILL to the process in the operator's pod (of that name); kubelet starts it again."""
@@ -59,10 +61,10 @@ class SlurmCluster:
         return sent
 
     def log(self, pod, container):
-        return self.kube.core.read_namespaced_pod_log(pod, NS, container=container, _preload_content=False).data.decode(errors="replace")
+        return self.kube.core.read_namespaced_pod_log(pod, self.ns, container=container, _preload_content=False).data.decode(errors="replace")
 
     def on_worker(self, pod, script):
-        return run(DEVCLUSTER, "run", "kubectl", "-n", NS, "exec", pod, "-c", "slurmd", "--", "sh", "-c", script)
+        return run(DEVCLUSTER, "run", "kubectl", "-n", self.ns, "exec", pod, "-c", "slurmd", "--", "sh", "-c", script)
 
     def sbatch(self, script, *options):
         return int(self.on_login("sbatch", "--parsable", "-t", "5", "-o", "/tmp/%j.out", *options, "--wrap", script).split(";")[0])
@@ -100,17 +102,17 @@ class SlurmCluster:
         return sorted(n for n, record in self.nodes().items() if not bad & set(record["state"]))
 
     def workers(self, nodeset=None):
-        found = self.kube.core.list_namespaced_pod(NS, label_selector="app.kubernetes.io/name=slurmd").items
+        found = self.kube.core.list_namespaced_pod(self.ns, label_selector="app.kubernetes.io/name=slurmd").items
         return {p.metadata.name: p for p in found if nodeset is None or p.metadata.labels["app.kubernetes.io/instance"] == nodeset}
 
     def nodeset(self, name):
-        return self.custom.get_namespaced_custom_object(*GROUP, "nodesets", name)
+        return self.custom.get_namespaced_custom_object(*self.group, "nodesets", name)
 
     def patch(self, nodeset, body):
-        return self.custom.patch_namespaced_custom_object(*GROUP, "nodesets", nodeset, body)
+        return self.custom.patch_namespaced_custom_object(*self.group, "nodesets", nodeset, body)
 
     def scale(self, nodeset, replicas):
-        self.custom.patch_namespaced_custom_object_scale(*GROUP, "nodesets", nodeset, {"spec": {"replicas": replicas}})
+        self.custom.patch_namespaced_custom_object_scale(*self.group, "nodesets", nodeset, {"spec": {"replicas": replicas}})
 
     def settled(self, cpu=2, batch=1):
         wanted = sorted([f"cpu-{i}" for i in range(cpu)] + [f"batch-{i}" for i in range(batch)])
