@@ -19,9 +19,17 @@ constexpr int kMicro = 6;
 constexpr int kMostDelays = 12;
 
 std::string text_of(const ObjectReference& about, EventType type, std::string_view reason, std::string_view action,
-                    std::string_view note) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", about.api_version, about.kind, about.key.str(), about.uid.str(),
-                     static_cast<int>(type), reason, action, note);
+                    std::string_view note, const EventMore& more) {
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", about.api_version, about.kind, about.key.str(),
+                     about.uid.str(), static_cast<int>(type), reason, action, note, more.related.kind,
+                     more.related.key.str(), more.related.uid.str(), more.controller);
+}
+
+json::Object reference(const ObjectReference& to) {
+  json::Object out{{"apiVersion", to.api_version}, {"kind", to.kind}, {"name", to.key.name}};
+  if (!to.key.ns.empty()) out["namespace"] = to.key.ns;
+  if (!to.uid.empty()) out["uid"] = to.uid.str();
+  return out;
 }
 
 }  // namespace
@@ -42,28 +50,28 @@ bool EventLog::allowed(const ObjectReference& about, TimePoint now) {
 }
 
 json::Value EventLog::body_of(const ObjectReference& about, EventType type, std::string_view reason,
-                              std::string_view action, std::string_view note, const NamespacedName& key,
-                              WallTime wall) const {
-  json::Object regarding{{"apiVersion", about.api_version}, {"kind", about.kind}, {"name", about.key.name}};
-  if (!about.key.ns.empty()) regarding["namespace"] = about.key.ns;
-  if (!about.uid.empty()) regarding["uid"] = about.uid.str();
-  return {{"apiVersion", "events.k8s.io/v1"},
-          {"kind", "Event"},
-          {"metadata", {{"name", key.name}, {"namespace", key.ns}}},
-          {"eventTime", print_rfc3339(wall, kMicro)},
-          {"reportingController", controller_},
-          {"reportingInstance", cut_utf8(instance_, kMaxWord)},
-          {"action", cut_utf8(action.empty() ? reason : action, kMaxWord)},
-          {"reason", cut_utf8(reason, kMaxWord)},
-          {"regarding", std::move(regarding)},
-          {"note", note},
-          {"type", type == EventType::kNormal ? "Normal" : "Warning"}};
+                              std::string_view action, std::string_view note, const NamespacedName& key, WallTime wall,
+                              const EventMore& more) const {
+  const std::string& controller = more.controller.empty() ? controller_ : more.controller;
+  json::Object body{{"apiVersion", "events.k8s.io/v1"},
+                    {"kind", "Event"},
+                    {"metadata", {{"name", key.name}, {"namespace", key.ns}}},
+                    {"eventTime", print_rfc3339(wall, kMicro)},
+                    {"reportingController", controller},
+                    {"reportingInstance", cut_utf8(fmt::format("{}-{}", controller, instance_), kMaxWord)},
+                    {"action", cut_utf8(action.empty() ? reason : action, kMaxWord)},
+                    {"reason", cut_utf8(reason, kMaxWord)},
+                    {"regarding", reference(about)},
+                    {"note", note},
+                    {"type", type == EventType::kNormal ? "Normal" : "Warning"}};
+  if (!more.related.kind.empty()) body["related"] = reference(more.related);
+  return body;
 }
 
 void EventLog::record(const ObjectReference& about, EventType type, std::string_view reason, std::string_view action,
-                      std::string note, TimePoint now, WallTime wall) {
+                      std::string note, TimePoint now, WallTime wall, const EventMore& more) {
   note.resize(cut_utf8(note, kMaxNote).size());
-  std::string text = text_of(about, type, reason, action, note);
+  std::string text = text_of(about, type, reason, action, note, more);
   if (const auto known = by_text_.find(text); known != by_text_.end()) {
     if (now - known->second->last < limits_.window) return repeat(known->second, now, wall);
     // What is left of the old series stays as it is written; this is a new event.
@@ -83,7 +91,7 @@ void EventLog::record(const ObjectReference& about, EventType type, std::string_
   series.id = ++next_id_;
   series.text = std::move(text);
   series.key = {ns, fmt::format("{}.{:016x}", cut_utf8(about.key.name, kMaxName), series.id)};
-  series.body = body_of(about, type, reason, action, note, series.key, wall);
+  series.body = body_of(about, type, reason, action, note, series.key, wall, more);
   series.last = now;
   series.last_wall = wall;
   series_.push_front(std::move(series));

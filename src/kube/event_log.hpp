@@ -1,7 +1,7 @@
 // Which events are written, and when: repeated ones are folded into a series, an object that talks too much is cut off,
 // the queue is bounded. Pure: the time is a parameter, writes are handed out as values. The writer is kube/events.hpp.
 //
-// A record like one of the last six minutes (same object, type, reason, action, note) makes that event a series: its
+// A record like one of the last six minutes (same objects, type, reason, action, note) makes that event a series: its
 // count and last time are patched, the first repetition at once, later ones together at most every `patch_every`.
 // New events of one object: 25 at once, then one in five minutes, as client-go does. A full queue takes no more of the
 // namespace that has the most in it: one whose events are not taken pushes out no other's.
@@ -32,6 +32,11 @@ struct ObjectReference {
 
 enum class EventType : std::uint8_t { kNormal, kWarning };
 
+struct EventMore {
+  ObjectReference related = {};  // what else it is about, as a child; without a kind: nothing
+  std::string controller = {};   // reportingController; empty: the recorder's own
+};
+
 struct EventLimits {
   std::size_t queue = 1000;    // writes waiting
   std::size_t series = 4096;   // events remembered
@@ -51,11 +56,12 @@ class EventLog final {
     json::Value body;
   };
 
-  // `controller` is reportingController, `instance` reportingInstance; `unique` makes names differ between processes.
+  // `controller` is reportingController; reportingInstance is that and `instance`, as client-go has it. `unique` makes
+  // names differ between processes.
   EventLog(std::string controller, std::string instance, std::uint64_t unique, EventLimits limits = {});
 
   void record(const ObjectReference& about, EventType type, std::string_view reason, std::string_view action,
-              std::string note, TimePoint now, WallTime wall);
+              std::string note, TimePoint now, WallTime wall, const EventMore& more = {});
   using Namespaces = std::set<std::string>;
   // The next write that is due, of none of the namespaces that are `busy`: one at a time of each, then done().
   std::optional<Write> next(TimePoint now, const Namespaces& busy = {}) const;
@@ -107,7 +113,7 @@ class EventLog final {
   std::multimap<TimePoint, std::uint64_t>::const_iterator next_patch(const Namespaces& busy) const;
   static Write write_of(const Series& series);
   json::Value body_of(const ObjectReference& about, EventType type, std::string_view reason, std::string_view action,
-                      std::string_view note, const NamespacedName& key, WallTime wall) const;
+                      std::string_view note, const NamespacedName& key, WallTime wall, const EventMore& more) const;
 
   const std::string controller_;
   const std::string instance_;

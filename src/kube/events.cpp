@@ -130,11 +130,11 @@ EventRecorder::EventRecorder(Client& client, std::string controller, std::string
 EventRecorder::~EventRecorder() = default;
 
 void EventRecorder::record(const ObjectReference& about, EventType type, std::string_view reason,
-                           std::string_view action, std::string note) {
+                           std::string_view action, std::string note, const EventMore& more) {
   // Not before: a recorder that nobody used may die without stop().
   for (int i = 0; i < kWriters && !impl_->writing; ++i) spawn(impl_->gate, impl_->run());
   impl_->writing = true;
-  impl_->log.record(about, type, reason, action, std::move(note), impl_->loop.now(), impl_->loop.wall());
+  impl_->log.record(about, type, reason, action, std::move(note), impl_->loop.now(), impl_->loop.wall(), more);
   impl_->bell.notify();
 }
 

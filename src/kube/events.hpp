@@ -15,12 +15,13 @@ namespace bascule::kube {
 
 class EventRecorder final {
  public:
-  // `controller` is reportingController, e.g. "slurm-bridge-scheduler"; `instance` the pod's or host's name.
+  // `controller` is reportingController, e.g. "slurm-bridge-scheduler"; `instance` the pod's or host's name, of which
+  // with the controller's before it reportingInstance is made.
   EventRecorder(Client& client, std::string controller, std::string instance);
   ~EventRecorder();  // after stop() has completed, if anything was recorded
   // `action` empty: the reason.
   void record(const ObjectReference& about, EventType type, std::string_view reason, std::string_view action,
-              std::string note);
+              std::string note, const EventMore& more = {});
   std::uint64_t dropped() const noexcept;
   Task<> stop(TimePoint deadline);  // writes what is queued, as far as the deadline allows
 

@@ -52,11 +52,23 @@ TEST_F(Events, an_event_as_the_api_wants_it) {
   EXPECT_EQ(
       json::dump(body),
       R"({"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"name":"p.0000000000000001","namespace":"ns"},)"
-      R"("eventTime":"2026-01-01T00:00:00.000000Z","reportingController":"bridge","reportingInstance":"host",)"
+      R"("eventTime":"2026-01-01T00:00:00.000000Z","reportingController":"bridge","reportingInstance":"bridge-host",)"
       R"("action":"Schedule","reason":"Held",)"
       R"("regarding":{"apiVersion":"v1","kind":"Pod","name":"p","namespace":"ns","uid":"uid"},"note":"","type":"Warning"})");
   log.record({"v1", "Node", {"", "n"}, Uid()}, EventType::kNormal, "A", "", "b", now, wall);
   EXPECT_EQ(take()[0].key.ns, "default");
+}
+
+TEST_F(Events, what_else_an_event_is_about_and_who_says_so) {
+  const ObjectReference set{"slinky.slurm.net/v1beta1", "NodeSet", {"ns", "s"}, Uid("set")};
+  log.record(set, EventType::kNormal, "Made", "Create", "x", now, wall, {pod("p"), "nodeset-controller"});
+  log.record(set, EventType::kNormal, "Made", "Create", "x", now, wall, {pod("q"), "nodeset-controller"});
+  const auto writes = take();
+  ASSERT_EQ(writes.size(), 2U) << "another related object, another event";
+  EXPECT_EQ(json::dump(*json::find(writes[0].body, {"related"})),
+            R"({"apiVersion":"v1","kind":"Pod","name":"p","namespace":"ns","uid":"uid"})");
+  EXPECT_EQ(json::string_at(writes[0].body, {"reportingController"}), "nodeset-controller");
+  EXPECT_EQ(json::string_at(writes[0].body, {"reportingInstance"}), "nodeset-controller-host");
 }
 
 TEST_F(Events, repetitions_become_a_series) {

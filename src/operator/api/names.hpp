@@ -124,6 +124,13 @@ inline constexpr std::string_view kAuthorizedKeys = "authorized_keys";
 inline constexpr std::string_view kSssdConf = "sssd.conf";
 inline constexpr std::string_view kTokenKey = "SLURM_JWT";
 
+// Who says an event about an object of this kind: as slurm-operator's controllers are called.
+inline std::string reporter(std::string_view kind) {
+  std::string name;
+  for (const char c : kind) name += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return kind == "Token" ? name : name + "-controller";
+}
+
 // Names of child objects, by the name of the custom resource.
 inline std::string controller(std::string_view name) {  // StatefulSet, client Service, ServiceMonitor
   return fmt::format("{}-controller", name);

@@ -143,7 +143,8 @@ struct Event {
   std::string reason;  // CamelCase
   std::string action;
   std::string note;
-  std::string about_pod;  // related object; empty: none
+  std::string about_pod;         // related object; empty: none
+  std::string about_claim = {};  // likewise
 };
 
 struct Plan {

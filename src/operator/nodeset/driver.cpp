@@ -300,7 +300,7 @@ struct NodeSetDriver::Impl {
     if (fault.empty()) return;
     log::warning("NodeSet has to be mended", {{"nodeset", object.meta.key}, {"why", fault}});
     parts.events.record({std::string(names::kApiVersion), "NodeSet", object.meta.key, object.meta.uid},
-                        kube::EventType::kWarning, "SyncFailed", "Sync", fault);
+                        kube::EventType::kWarning, "SyncFailed", "Sync", fault, {{}, names::reporter("NodeSet")});
   }
 
   // --- life ----------------------------------------------------------------------------------------------------------

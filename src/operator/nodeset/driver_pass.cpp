@@ -337,14 +337,16 @@ void DriverPass::report(const Action& action, const Performed& result) {
 void DriverPass::tell_done(const Action& action) const {
   const bool each_pod = pods_made_or_deleted_ <= kTold, each_claim = claims_changed_ <= kTold;
   if (const auto* pod = as<CreatePod>(action); pod != nullptr && each_pod) {
-    event(EventType::kNormal, "SuccessfulCreate", "Create", fmt::format("pod {} created", pod->name));
+    event(EventType::kNormal, "SuccessfulCreate", "Create", fmt::format("pod {} created", pod->name),
+          related_to(action));
   } else if (const auto* gone = as<DeletePod>(action); gone != nullptr && each_pod) {
     event(EventType::kNormal, "SuccessfulDelete", "Delete", fmt::format("pod {} deleted: {}", gone->name, action.why),
-          gone->name);
+          related_to(action));
   } else if (const auto* claim = as<CreateClaim>(action); claim != nullptr && each_claim) {
-    event(EventType::kNormal, "SuccessfulCreate", "Create", fmt::format("claim {} created", claim->name));
+    event(EventType::kNormal, "SuccessfulCreate", "Create", fmt::format("claim {} created", claim->name),
+          related_to(action));
   } else if (as<PatchClaimOwners>(action) && each_claim) {
-    event(EventType::kNormal, "SuccessfulUpdate", "Update", describe(action));
+    event(EventType::kNormal, "SuccessfulUpdate", "Update", describe(action), related_to(action));
   }
 }
 
@@ -353,29 +355,51 @@ void DriverPass::tell_failed(const Action& action, const std::string& why) const
   if (as<SetFinalizer>(action)) {
     event(EventType::kWarning, "SyncFinalizerFailed", "SyncFinalizer", note);
   } else if (as<CreatePod>(action) || as<CreateClaim>(action)) {
-    event(EventType::kWarning, "FailedCreate", "Create", note);
-  } else if (const auto* what = as<DeletePod>(action)) {
-    event(EventType::kWarning, "FailedDelete", "Delete", note, what->name);
+    event(EventType::kWarning, "FailedCreate", "Create", note, related_to(action));
+  } else if (as<DeletePod>(action)) {
+    event(EventType::kWarning, "FailedDelete", "Delete", note, related_to(action));
   } else {
-    event(EventType::kWarning, "FailedUpdate", "Update", note);
+    event(EventType::kWarning, "FailedUpdate", "Update", note, related_to(action));
   }
 }
 
 // --- what people are told --------------------------------------------------------------------------------------------
 
+// Without its uid when it is not known, as just after it was made.
+kube::ObjectReference DriverPass::pod_at(const std::string& name) const {
+  const auto pod = now_.pods.find(name);
+  return {"v1", "Pod", {now_.object->meta.key.ns, name}, pod == now_.pods.end() ? Uid() : pod->second->meta.uid};
+}
+
+kube::ObjectReference DriverPass::claim_at(const std::string& name) const {
+  return {"v1", "PersistentVolumeClaim", {now_.object->meta.key.ns, name}, {}};
+}
+
+kube::ObjectReference DriverPass::related_to(const Action& action) const {
+  const std::string name = subject_of(action);
+  if (is_claim(action)) return claim_at(name);
+  if (const auto* made = as<CreatePod>(action)) return pod_at(made->name);
+  return now_.pods.contains(name) ? pod_at(name) : kube::ObjectReference{};
+}
+
+// A pod that is there is told of it, too: whoever looks at it sees no events that are only related to it.
 void DriverPass::event(EventType type, std::string_view reason, std::string_view action, std::string note,
-                       const std::string& pod) const {
+                       const kube::ObjectReference& related) const {
   const kube::ObjectMeta& meta = now_.object->meta;
-  if (const auto it = now_.pods.find(pod); it != now_.pods.end()) {
-    parts_.events.record({"v1", "Pod", it->second->meta.key, it->second->meta.uid}, type, reason, action, note);
+  const kube::ObjectReference set{std::string(names::kApiVersion), "NodeSet", meta.key, meta.uid};
+  const std::string reporter = names::reporter(set.kind);
+  if (related.kind == "Pod" && !related.uid.empty()) {
+    parts_.events.record(related, type, reason, action, note, {set, reporter});
   }
-  parts_.events.record({std::string(names::kApiVersion), "NodeSet", meta.key, meta.uid}, type, reason, action,
-                       std::move(note));
+  parts_.events.record(set, type, reason, action, std::move(note), {related, reporter});
 }
 
 void DriverPass::tell(const Plan& plan) const {
   for (const Event& one : plan.events) {
-    event(one.warning ? EventType::kWarning : EventType::kNormal, one.reason, one.action, one.note, one.about_pod);
+    event(one.warning ? EventType::kWarning : EventType::kNormal, one.reason, one.action, one.note,
+          !one.about_pod.empty()     ? pod_at(one.about_pod)
+          : !one.about_claim.empty() ? claim_at(one.about_claim)
+                                     : kube::ObjectReference{});
   }
 }
 

@@ -79,7 +79,10 @@ class DriverPass final {
   bool is_held_back(const Action& action) const;
   bool may_act() const { return !options_.may_act || options_.may_act(); }
   void event(kube::EventType type, std::string_view reason, std::string_view action, std::string note,
-             const std::string& pod = {}) const;
+             const kube::ObjectReference& related = {}) const;
+  kube::ObjectReference pod_at(const std::string& name) const;
+  kube::ObjectReference claim_at(const std::string& name) const;
+  kube::ObjectReference related_to(const Action& action) const;
   std::optional<Condition> ready_condition(const Plan& plan, const Status& status);
 
   const NodeSetDriver::Parts& parts_;

@@ -33,6 +33,19 @@ TEST(NodeSetDriverTest, MakesPodsThatBecomeNodes) {
   EXPECT_THAT(ready_of(world, "foo"), HasSubstr("true AsSpecified"));
 }
 
+// As slurm-operator's have it; the pod is told as well, for `kubectl describe` shows only what regards it.
+TEST(NodeSetDriverTest, EventsNameThePodThatTheyAreAbout) {
+  DriverWorld world;
+  ASSERT_TRUE(world.runs("foo", 1)) << world.events();
+  world.patch_nodeset("foo", "{spec: {replicas: 0}}");
+  ASSERT_TRUE(world.settles("foo", 0)) << world.events();
+  world.pass(2s);
+  EXPECT_THAT(world.related_events(),
+              ::testing::UnorderedElementsAre("SuccessfulCreate NodeSet/foo -> Pod/foo-0 by nodeset-controller",
+                                              "SuccessfulDelete NodeSet/foo -> Pod/foo-0 by nodeset-controller",
+                                              "SuccessfulDelete Pod/foo-0 -> NodeSet/foo by nodeset-controller"));
+}
+
 // Names that the webhook did not see, as after a scale: Slurm has one node of a name, and it is the first NodeSet's.
 TEST(NodeSetDriverTest, TwoNodeSetsOfOneHostnameDoNotMeet) {
   const std::string_view hostname = "{template: {spec: {hostname: n-}}}";

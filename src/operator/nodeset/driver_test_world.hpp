@@ -294,6 +294,19 @@ slurmctld: {image: "slurmctld:26.05"}
     }
     return all;
   }
+  // "reason kind/name -> kind/name by whom", of those that have a related object.
+  std::vector<std::string> related_events() {
+    const auto name = [](const json::Value& event, std::string_view field) {
+      return fmt::format("{}/{}", json::string_at(event, {field, "kind"}), json::string_at(event, {field, "name"}));
+    };
+    std::vector<std::string> all;
+    for (const json::Value& event : api.list(r::kEvents)) {
+      if (!json::find(event, {"related"})) continue;
+      all.push_back(fmt::format("{} {} -> {} by {}", json::string_at(event, {"reason"}), name(event, "regarding"),
+                                name(event, "related"), json::string_at(event, {"reportingController"})));
+    }
+    return all;
+  }
   JobId job_on(const std::string& node, std::optional<Duration> runs_for) {
     slurm::JobDescription job;
     job.nodes = 1;

@@ -197,8 +197,7 @@ class PodPlanner final {
       if (fix->conflict) {
         plan().events.push_back(
             {true, "ConflictingController", "Info",
-             fmt::format("claim {} has another controller; the retention policy is not followed", name),
-             facts.pod->name});
+             fmt::format("claim {} has another controller; the retention policy is not followed", name), "", name});
       }
       plan().act(std::move(fix->patch), "the retention policy of claims");
     }

@@ -47,7 +47,8 @@ Task<> CtldPods::replace_stale(ObjectPtr object, View& view, Plan& plan, std::st
                                 {.uid = Uid{stale.remove->uid}}, stop);
     parts_.telling.event(
         kControllers, *object, kube::EventType::kNormal, "DeleteSucceeded", "Delete",
-        fmt::format("deleted pod {}, which was not ready and not as it is wanted now", stale.remove->name));
+        fmt::format("deleted pod {}, which was not ready and not as it is wanted now", stale.remove->name),
+        {"v1", "Pod", {object->meta.key.ns, stale.remove->name}, Uid{stale.remove->uid}});
   } catch (const kube::NotFound&) {
   } catch (const kube::Error& error) {
     log::limited(log::Level::kWarning, 10s, "a slurmctld that is not ready cannot be replaced",

@@ -66,6 +66,8 @@ TEST(OperatorSim, AWholeClusterComesUpInAnyOrderAndRests) {
   EXPECT_EQ(w.ready(kTokens, "ada"), "True ");
   EXPECT_EQ(json::int_at(w.get(kLoginSets, "login"), {"status", "replicas"}), 1);
   EXPECT_THAT(w.events(), HasSubstr("CreateSucceeded: created StatefulSet slurm-controller"));
+  EXPECT_EQ(w.related_of("created Deployment slurm-restapi"),
+            "RestApi -> Deployment/slurm-restapi by restapi-controller");
   EXPECT_THAT(std::string(json::string_at(w.get(kConfigMaps, "slurm-config"), {"data", "slurm.conf"})),
               HasSubstr("AccountingStorageHost=slurm-accounting"));
   w.loop.advance(1min);

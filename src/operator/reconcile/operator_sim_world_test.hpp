@@ -130,6 +130,16 @@ struct World {
     }
     return out;
   }
+  // "kind -> kind/name by whom", of the first event with this note.
+  std::string related_of(std::string_view note) {
+    for (const json::Value& event : api.list(kube::resources::kEvents)) {
+      if (json::string_at(event, {"note"}) != note) continue;
+      return fmt::format("{} -> {}/{} by {}", json::string_at(event, {"regarding", "kind"}),
+                         json::string_at(event, {"related", "kind"}), json::string_at(event, {"related", "name"}),
+                         json::string_at(event, {"reportingController"}));
+    }
+    return "no such event";
+  }
   void whole_cluster() {
     add(kAccountings, "slurm", kAccounting);
     add(kControllers, "slurm",

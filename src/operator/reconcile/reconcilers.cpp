@@ -393,13 +393,21 @@ struct Reconcilers::Impl {
         const Outcome outcome = co_await children.remove(*unwanted.resource, key, object->meta.uid.str(), stop);
         if (outcome == Outcome::kRemoved) {
           telling.event(*kind.resource, *object, kube::EventType::kNormal, "DeleteSucceeded", "Delete",
-                        fmt::format("deleted {} {}", unwanted.resource->kind, unwanted.name));
+                        fmt::format("deleted {} {}", unwanted.resource->kind, unwanted.name),
+                        child_at(*unwanted.resource, key));
         }
       } catch (const kube::Error& error) {
-        telling.event(*kind.resource, *object, kube::EventType::kWarning, "DeleteFailed", "Delete", error.what());
+        telling.event(*kind.resource, *object, kube::EventType::kWarning, "DeleteFailed", "Delete", error.what(),
+                      child_at(*unwanted.resource, key));
         failure = std::current_exception();
       }
     }
+  }
+
+  // For events; without its uid when the cache has not seen it.
+  kube::ObjectReference child_at(const kube::Resource& resource, const NamespacedName& key) const {
+    const ObjectPtr cached = parts.caches.get(resource, key);
+    return {resource.api_version(), resource.kind, key, cached ? cached->meta.uid : Uid()};
   }
 
   void report(const Kind& kind, const kube::DynamicObject& object, const Child& child, const NamespacedName& key,
@@ -408,7 +416,7 @@ struct Reconcilers::Impl {
     switch (outcome) {
       case Outcome::kCreated:
         telling.event(*kind.resource, object, kube::EventType::kNormal, "CreateSucceeded", "Create",
-                      fmt::format("created {} {}", what, key.name));
+                      fmt::format("created {} {}", what, key.name), child_at(*child.resource, key));
         return;
       case Outcome::kForeign:
         plan.faults.push_back({"NameTaken", fmt::format("{} {} is there already and does not belong to this {}; delete "
@@ -438,7 +446,7 @@ struct Reconcilers::Impl {
       plan.wait(sentence);
     }
     telling.event(*kind.resource, object, kube::EventType::kWarning, there ? "PatchFailed" : "CreateFailed",
-                  there ? "Patch" : "Create", sentence);
+                  there ? "Patch" : "Create", sentence, child_at(resource, key));
   }
 
   Task<> make_host_keys(ObjectPtr object, const Kind& kind, Plan& plan, std::exception_ptr& failure,

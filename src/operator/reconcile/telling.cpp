@@ -1,14 +1,15 @@
 #include "operator/reconcile/telling.hpp"
 
+#include "operator/api/names.hpp"
 #include "operator/reconcile/children.hpp"
 #include "operator/reconcile/conditions.hpp"
 
 namespace bascule::op::reconcile {
 
 void Telling::event(const kube::Resource& kind, const kube::DynamicObject& object, kube::EventType type,
-                    std::string_view reason, std::string_view action, std::string note) {
+                    std::string_view reason, std::string_view action, std::string note, kube::ObjectReference related) {
   events_.record({kind.api_version(), kind.kind, object.meta.key, object.meta.uid}, type, reason, action,
-                 std::move(note));
+                 std::move(note), {std::move(related), names::reporter(kind.kind)});
 }
 
 void Telling::tell(const kube::Resource& kind, const kube::DynamicObject& object, const std::string& reader,

@@ -23,7 +23,7 @@ class Telling final {
       : kube_(kube), events_(events), require_turn_(std::move(require_turn)) {}
 
   void event(const kube::Resource& kind, const kube::DynamicObject& object, kube::EventType type,
-             std::string_view reason, std::string_view action, std::string note);
+             std::string_view reason, std::string_view action, std::string note, kube::ObjectReference related = {});
   // `reader`: who the plan was made for.
   void tell(const kube::Resource& kind, const kube::DynamicObject& object, const std::string& reader, const Plan& plan);
   Task<> write_status(ObjectPtr object, const kube::Resource& kind, const std::string& reader, const Plan& plan,
