@@ -45,8 +45,8 @@ oracle: ## compare patches with the Kubernetes libraries, thousands of cases
 image: build ## the container image, as build/image/bascule.tar
 	@tools/image
 
-images: ## images of Slurm for the operator, as build/image/slurm-26.05.tar
-	@tools/images
+images: ## images of Slurm 26.05 and 24.11 for the operator, as build/image/slurm-*.tar
+	@tools/images 26 24
 
 demo: deps build ## a real cluster on this machine, the bridge, and a Job that Slurm places
 	@tools/demo

@@ -141,7 +141,8 @@ def bascule(installed, cluster, kube, slurm):
 def installed_operator(request, cluster, kube):
     """The charts slurm-operator-crds, slurm-operator and slurm with this tree's images, all ready."""
     from hpc import NS, SlurmCluster  # which imports this file
-    run_aloud(request, ROOT / "tools/demo-operator", "install", env=os.environ | {"DEMO_NODE": cluster.system_node})
+    release = {"DEMO_SLURM": "24"} if VERSION_24 else {}
+    run_aloud(request, ROOT / "tools/demo-operator", "install", env=os.environ | {"DEMO_NODE": cluster.system_node} | release)
     yield SlurmCluster(kube)
     run(DEVCLUSTER, "run", "helm", "uninstall", "--ignore-not-found", "-n", NS, "slurm")
     run(DEVCLUSTER, "run", "helm", "uninstall", "--ignore-not-found", "-n", "slinky", "slurm-operator")
