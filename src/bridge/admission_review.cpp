@@ -99,9 +99,7 @@ Verdict refuse_unknown(const Review& review) {
       503);
 }
 
-bool tolerates_our_taint(const json::Value& toleration, std::string_view scheduler) {
-  // tolerationSeconds would let the pod be evicted after all.
-  if (json::find(toleration, {"tolerationSeconds"}) != nullptr) return false;
+bool covers_our_taint(const json::Value& toleration, std::string_view scheduler) {
   const std::string_view effect = json::string_at(toleration, {"effect"});
   if (!effect.empty() && effect != "NoExecute") return false;
   const std::string_view key = json::string_at(toleration, {"key"});
@@ -113,10 +111,11 @@ bool tolerates_our_taint(const json::Value& toleration, std::string_view schedul
 
 void add_toleration(const Config& config, const json::Value& pod, json::Array& patch) {
   const json::Array* list = json::array_at(pod, {"spec", "tolerations"});
-  if (list != nullptr && std::ranges::any_of(*list, [&](const json::Value& item) {
-        return tolerates_our_taint(item, config.scheduler_name);
-      })) {
-    return;
+  if (list != nullptr) {
+    // Of several the first counts; tolerationSeconds would let the pod be evicted after all.
+    const auto first = std::ranges::find_if(
+        *list, [&](const json::Value& item) { return covers_our_taint(item, config.scheduler_name); });
+    if (first != list->end() && json::find(*first, {"tolerationSeconds"}) == nullptr) return;
   }
   json::Value toleration = json::Object{{"key", names::kManagedNodeTaint},
                                         {"operator", "Equal"},
@@ -126,7 +125,7 @@ void add_toleration(const Config& config, const json::Value& pod, json::Array& p
     patch.push_back(
         json::Object{{"op", "add"}, {"path", "/spec/tolerations"}, {"value", json::Array{std::move(toleration)}}});
   } else {
-    patch.push_back(json::Object{{"op", "add"}, {"path", "/spec/tolerations/-"}, {"value", std::move(toleration)}});
+    patch.push_back(json::Object{{"op", "add"}, {"path", "/spec/tolerations/0"}, {"value", std::move(toleration)}});
   }
 }
 

@@ -99,11 +99,12 @@ PodConstraints constraints_of(const kube::Pod& pod) {
 }
 
 bool needs_toleration(const kube::Pod& pod) {
-  return std::ranges::none_of(pod.tolerations, [&pod](const kube::Toleration& t) {
-    if (t.limited || !(t.effect.empty() || t.effect.view() == "NoExecute")) return false;
+  const auto first = std::ranges::find_if(pod.tolerations, [&pod](const kube::Toleration& t) {
+    if (!(t.effect.empty() || t.effect.view() == "NoExecute")) return false;
     if (t.key.view() != names::kManagedNodeTaint) return t.key.empty() && t.exists;
     return t.exists || t.value == pod.scheduler_name;
   });
+  return first == pod.tolerations.end() || first->limited;
 }
 
 std::vector<AffinityTerm> affinity_terms(const json::Value& selector) {

@@ -95,6 +95,11 @@ TEST(Constraints, TheTaintOfThePodsOwnBridgeKeepsItOffNoNode) {
   EXPECT_TRUE(needs({key, interner("slurm-bridge-scheduler"), interner("NoSchedule")}));
   EXPECT_TRUE(needs({key, interner("another-bridge"), interner("NoExecute")}));
   EXPECT_TRUE(needs({interner("other"), {}, {}, true}));
+  // Of several that cover a taint Kubernetes takes the first.
+  pod.tolerations = {{{}, {}, {}, true, true}, {key, {}, {}, true}};
+  EXPECT_TRUE(needs_toleration(pod));
+  std::ranges::reverse(pod.tolerations);
+  EXPECT_FALSE(needs_toleration(pod));
 }
 
 TEST(Constraints, AnyTermWillDoButAllOfATermMustHold) {

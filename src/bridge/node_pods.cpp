@@ -11,6 +11,13 @@ namespace {
 
 constexpr std::string_view kOperatorGroup = "slinky.slurm.net/";
 
+// For ever: of several tolerations that cover the taint the first counts, with its time.
+bool bears(const kube::Pod& pod, const kube::Taint& taint) {
+  const auto first = std::ranges::find_if(
+      pod.tolerations, [&taint](const kube::Toleration& one) { return kube::tolerates(one, taint); });
+  return first != pod.tolerations.end() && !first->limited;
+}
+
 }  // namespace
 
 NodePods::NodePods(std::string bridge)
@@ -22,8 +29,7 @@ std::optional<NodePod> NodePods::look(const kube::Pod& pod) const {
   if (!holds_node(pod)) return std::nullopt;
   const kube::OwnerReference* owner = pod.meta.controller();
   if (owner != nullptr && owner->kind == "NodeSet" && owner->api_version.view().starts_with(kOperatorGroup)) {
-    const auto bears = [this](const kube::Toleration& one) { return kube::tolerates(one, taint_); };
-    if (std::ranges::any_of(pod.tolerations, bears)) return std::nullopt;
+    if (bears(pod, taint_)) return std::nullopt;
     return NodePod{NodePod::Why::kWorker, pod.meta.key, NamespacedName{pod.meta.key.ns, owner->name.str()}.str()};
   }
   if (!(pod.scheduler_name == bridge_)) return std::nullopt;

@@ -58,6 +58,15 @@ TEST_F(NodePodsTest, AWorkerCountsUnlessItToleratesTheTaint) {
     EXPECT_FALSE(pods.first("n1", Why::kWorker));
     EXPECT_THAT(pods.on_pod(tolerant, bare), ElementsAre("n1"));
   }
+  // Evicted after a while is evicted. Of several that cover a taint Kubernetes takes the first.
+  const auto for_a_while = worker("w", "n1");
+  for_a_while->tolerations = {toleration("slinky.slurm.net/managed-node", "", "NoExecute", true), enough[2]};
+  for_a_while->tolerations.front().limited = true;
+  EXPECT_THAT(pods.on_pod(bare, for_a_while), IsEmpty());
+  const auto in_front = worker("w", "n1");
+  in_front->tolerations = {enough[2], for_a_while->tolerations.front()};
+  EXPECT_THAT(pods.on_pod(bare, in_front), ElementsAre("n1"));
+  EXPECT_THAT(pods.on_pod(in_front, bare), ElementsAre("n1"));
   const kube::Toleration others[] = {toleration("slinky.slurm.net/managed-node", "another", "NoExecute", false),
                                      toleration("slinky.slurm.net/managed-node", "", "NoSchedule", true),
                                      toleration("nodeset.slinky.slurm.net/worker", "", "NoExecute", true)};

@@ -39,7 +39,8 @@ Task<bool> patch_pod(kube::Client& client, PodPtr pod, json::Object patch, std::
   co_return false;
 }
 
-// A strategic merge patch would replace the whole list, of which we do not know every field.
+// A strategic merge patch would replace the whole list, of which we do not know every field. In front, since of several
+// that cover a taint the first counts.
 Task<bool> add_toleration(kube::Client& client, PodPtr pod, std::stop_token stop) {
   json::Value one = json::Object{{"key", names::kManagedNodeTaint},
                                  {"operator", "Equal"},
@@ -49,7 +50,7 @@ Task<bool> add_toleration(kube::Client& client, PodPtr pod, std::stop_token stop
   json::Value patch = json::Array{
       json::Object{{"op", "replace"}, {"path", "/metadata/resourceVersion"}, {"value", pod->meta.resource_version}},
       json::Object{{"op", "add"},
-                   {"path", first ? "/spec/tolerations" : "/spec/tolerations/-"},
+                   {"path", first ? "/spec/tolerations" : "/spec/tolerations/0"},
                    {"value", first ? json::Value(json::Array{std::move(one)}) : std::move(one)}}};
   try {
     co_await client.patch(kube::resources::kPods, pod->meta.key, kube::PatchType::kJson, std::move(patch), {}, {},
