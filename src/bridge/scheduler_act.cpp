@@ -146,9 +146,9 @@ Task<> Scheduler::Impl::update(UnitPlan::Update update, Uid unit, std::stop_toke
   UnitMemory::Asked asked;
   bool gone = false;
   try {
-    if (update.description.priority) {  // that of a job held meanwhile would release it
+    if (update.description.priority) {  // that of a job held meanwhile would release it: planned anew
       const std::optional<slurm::Job> now = co_await mirror.ask(update.job, stop);
-      if (!now || now->hold) update.description.priority.reset();
+      if (now && now->hold) co_return controller->add_after(unit.str(), 1s);
     }
     co_await slurm.update_job(update.job, std::move(update.description), stop);
     co_await mirror.ask(update.job, stop);

@@ -206,6 +206,7 @@ void UnitPlanner::follow(const HeldJob& held, Waiting& waiting, std::size_t othe
     wanted = describe(with(joining), others, &view);
   }
   waiting.pods = with(joining);
+  if (wanted && view.job->hold) without_priority(*wanted, view.record);
   if (!wanted) {
     waiting.message += "; its request cannot be changed now: " + wanted.error().message;
   } else if (view.overwritten || differs(view.record, wanted->record)) {
@@ -216,11 +217,21 @@ void UnitPlanner::follow(const HeldJob& held, Waiting& waiting, std::size_t othe
     // slurm-bridge requires the nodes of the moment of its submit: none that joins or gets well later would do.
     if (view.record.spec.empty()) wanted->description.required_nodes.emplace();
     leave_unchanged(wanted->description, view.record.asked);
-    if (view.job->hold) wanted->description.priority.reset();  // it would release the job
     if (differs(view.record, wanted->record) || may_write_back(view)) {
       ask_for(view, std::move(wanted->description), waiting.message);
     }
   }
+}
+
+// A new priority would release the job that is held. The record does not speak of it either, so it is missed, and sent,
+// when somebody has released the job.
+void UnitPlanner::without_priority(Wanted& wanted, const JobRecord& known) {
+  slurm::JobDescription priority;
+  priority.priority = wanted.description.priority;
+  leave_unchanged(priority, known.asked);
+  if (!priority.priority) return;
+  wanted.description.priority.reset();
+  put_record(wanted);
 }
 
 // A plug-in of Slurm that writes over each of our writes is let be: what is remembered serves as well.

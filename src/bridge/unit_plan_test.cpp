@@ -302,13 +302,25 @@ TEST_F(UnitPlanTest, AnUpdateLeavesAloneWhatAnAdministratorMayHaveChanged) {
   EXPECT_EQ(p.update->description.time_limit, 120u);
   EXPECT_EQ(p.update->description.priority, 200u);
   EXPECT_FALSE(p.update->description.partition);
-  auto held = std::make_shared<slurm::Job>(*view.jobs[0].job);
+  const auto first_job = view.jobs[0].job;
+  auto held = std::make_shared<slurm::Job>(*first_job);
   held->hold = true;
   view.jobs[0].job = held;
   p = plan();
   ASSERT_TRUE(p.update);
   EXPECT_EQ(p.update->description.time_limit, 120u);
   EXPECT_FALSE(p.update->description.priority) << "it would release the job";
+  view.jobs[0].record = *parse_record(*p.update->description.admin_comment);
+  EXPECT_FALSE(plan().update);
+  view.jobs[0].job = first_job;
+  p = plan();
+  ASSERT_TRUE(p.update) << "released";
+  EXPECT_EQ(p.update->description.priority, 200u);
+  EXPECT_FALSE(p.update->description.time_limit);
+  view.jobs[0].record = *parse_record(*p.update->description.admin_comment);
+  EXPECT_FALSE(plan().update);
+  view.jobs[0].job = held;
+  EXPECT_FALSE(plan().update) << "that it is held is nothing new to ask for";
 }
 
 // ... and the nodes that it may not use are those of the partition where it waits now.

@@ -63,6 +63,8 @@ class UnitPlanner final {
     slurm::JobDescription description;  // with the record in its comment
     JobRecord record;
   };
+  static void put_record(Wanted& wanted);
+  static void without_priority(Wanted& wanted, const JobRecord& known);
   void without_job(const std::vector<PodPtr>& pods);
   std::string foreign_job() const;
   void submit_more(std::vector<PodPtr> pods);

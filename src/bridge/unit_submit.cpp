@@ -260,11 +260,17 @@ std::expected<UnitPlanner::Wanted, Waiting> UnitPlanner::describe(std::vector<Po
   }
   // Said when it is empty, too: a job that waits else goes on shunning a node that fits again.
   description->excluded_nodes = shunned(candidates, least);
-  JobRecord record = record_of(pods, cpus, task);
-  record.spec = fingerprint(slurm::encode_update(*description));
-  record.asked = asked_of(*description);
-  description->admin_comment = print_record(record);
-  return Wanted{std::move(*description), std::move(record)};
+  Wanted wanted{std::move(*description), record_of(pods, cpus, task)};
+  put_record(wanted);
+  return wanted;
+}
+
+// What is asked for, into the job's record.
+void UnitPlanner::put_record(Wanted& wanted) {
+  wanted.description.admin_comment.reset();
+  wanted.record.spec = fingerprint(slurm::encode_update(wanted.description));
+  wanted.record.asked = asked_of(wanted.description);
+  wanted.description.admin_comment = print_record(wanted.record);
 }
 
 }  // namespace bascule::bridge
