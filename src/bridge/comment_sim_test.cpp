@@ -99,6 +99,61 @@ TEST_F(Overwritten, TheRecordOfAWaitingJobIsWrittenBack) {
   EXPECT_EQ(w.slurm.model().submitted(), 2u);
 }
 
+// What the pod was told of its job says which it is.
+TEST_F(Overwritten, AWaitingJobStaysItsPodsThoughNobodySawItsRecord) {
+  w.hold_nodes(2);
+  start();
+  add_pod();
+  w.loop.advance(1min);
+  kill();
+  overwrite(2);
+  start();
+  w.loop.advance(1min);
+  EXPECT_TRUE(parse_record(comment(2))) << comment(2);
+  EXPECT_THAT(comment(2), HasSubstr("INC-17"));
+  ASSERT_TRUE(w.slurm.model().cancel(w.slurm.now(), JobId{1}));
+  w.loop.advance(10s);
+  EXPECT_TRUE(bound());
+  EXPECT_EQ(w.slurm.model().submitted(), 2u);
+}
+
+TEST_F(Overwritten, AWaitingJobEndsWithItsPodThoughNobodySawItsRecord) {
+  w.hold_nodes(2);
+  start();
+  add_pod();
+  w.loop.advance(1min);
+  kill();
+  overwrite(2);
+  w.api.remove(r::kPods, {"slurm-bridge", "p"});
+  start();
+  w.loop.advance(1min);
+  EXPECT_TRUE(w.slurm.model().job(JobId{2})->view.states.ended());
+  EXPECT_FALSE(w.api.get(r::kPods, {"slurm-bridge", "p"}));
+}
+
+// ... unless it was submitted at another time.
+TEST_F(Overwritten, AWaitingJobOfAnotherTimeIsNotTakenForIt) {
+  w.hold_nodes(2);
+  start();
+  add_pod();
+  w.loop.advance(1min);
+  kill();
+  w.slurm.stop_controller();
+  w.slurm.model().lose_state(w.slurm.now(), true, true);
+  w.slurm.start_controller();
+  w.hold_nodes(2);
+  slurm::JobDescription theirs;
+  theirs.nodes = 2;
+  theirs.exclusive = true;
+  theirs.admin_comment = "INC-17";
+  ASSERT_EQ(w.slurm.submit(std::move(theirs)), JobId{2});
+  w.api.remove(r::kPods, {"slurm-bridge", "p"});
+  start();
+  w.loop.advance(3min);
+  EXPECT_EQ(comment(2), "INC-17");
+  EXPECT_FALSE(w.slurm.model().job(JobId{2})->view.states.ended());
+}
+
 TEST_F(Overwritten, APodThatCannotKnowItsJobSaysWhy) {
   w.hold_nodes(2);
   start();
@@ -106,6 +161,9 @@ TEST_F(Overwritten, APodThatCannotKnowItsJobSaysWhy) {
   w.loop.advance(1min);
   kill();
   overwrite(2);
+  json::Value untold = *w.api.get(r::kPods, {"slurm-bridge", "p"});
+  ASSERT_EQ(json::at_or_create(untold, {"metadata", "annotations"}).get_object().erase(names::kSlurmSubmitted), 1u);
+  w.api.update(r::kPods, untold);
   start();
   w.loop.advance(1min);
   const std::string status = json::dump(*json::find(*w.api.get(r::kPods, {"slurm-bridge", "p"}), {"status"}));

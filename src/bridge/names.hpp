@@ -20,8 +20,8 @@ inline constexpr std::string_view kJobPrefix = "slurmjob.slinky.slurm.net/";  //
 // Pod: how often Slurm had started its job before the start it was bound for; absent: never. A job that has been
 // started more often since has been requeued, and its nodes are others'.
 inline constexpr std::string_view kSlurmRestarts = "scheduler.slinky.slurm.net/slurm-restarts";
-// Pod: when its job was submitted, in Slurm's seconds. With its id that tells the job from any other, whatever has been
-// written over its record.
+// Pod: when its job was submitted, in Slurm's seconds; of one that waits, as soon as it is told so. With its id that
+// tells the job from any other, whatever has been written over its record.
 inline constexpr std::string_view kSlurmSubmitted = "scheduler.slinky.slurm.net/slurm-submitted";
 // Pod, written by us for dashboards: what Slurm says of its job.
 inline constexpr std::string_view kSlurmState = "scheduler.slinky.slurm.net/slurm-state";

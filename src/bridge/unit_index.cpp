@@ -11,9 +11,10 @@ namespace bascule::bridge {
 
 namespace {
 
-// What was written on the pod when it was bound, which nobody but the bridge may write.
+// What was written on the pod when it was told what it waits for, or when it was bound, and which nobody but the bridge
+// may write.
 bool names_job(const kube::Pod& pod, JobId job, std::int64_t submitted) {
-  return submitted > 0 && pod.bound() && label_of(pod) == job && submitted_of(pod) == submitted &&
+  return submitted > 0 && label_of(pod) == job && submitted_of(pod) == submitted &&
          pod.meta.has_finalizer(names::kFinalizer);
 }
 

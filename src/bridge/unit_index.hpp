@@ -28,7 +28,7 @@ class UnitIndex final {
   std::vector<PodPtr> pods(const Uid& unit) const;
   // Jobs of the unit that Slurm still lists, ended ones too, by id. A job that slurm-bridge made counts when it names a
   // pod of the unit and that pod's label names it: its record is then legacy, with unit and UIDs filled in. So does one
-  // whose record somebody has overwritten, when a bound pod of the unit names it by its id and the time of its submit.
+  // whose record somebody has overwritten, when a pod of the unit names it by its id and the time of its submit.
   std::vector<JobView> jobs(const Uid& unit, const slurm::ClusterMirror& mirror) const;
   // The same by what `find` says of a job: the job, nullptr when Slurm does not list it, and when that was confirmed.
   using FindJob = std::function<std::pair<std::shared_ptr<const slurm::Job>, TimePoint>(JobId)>;

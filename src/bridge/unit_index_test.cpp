@@ -223,8 +223,8 @@ TEST_F(UnitIndexTest, WhatAPluginWritesAtTheSubmitIsNoOtherJob) {
   EXPECT_FALSE(index.has_job(Uid("uid-a"), JobId{7}));
 }
 
-// ... nor is a job whose record nobody has seen, where a pod that it gave its node says so.
-TEST_F(UnitIndexTest, ABoundPodNamesTheJobWhoseRecordIsOverwritten) {
+// ... nor is a job whose record nobody has seen, where its pod, which waits for it or was given a node, says so.
+TEST_F(UnitIndexTest, APodNamesTheJobWhoseRecordIsOverwritten) {
   auto job = std::make_shared<slurm::Job>();
   job->id = JobId{7};
   job->external = true;
@@ -232,17 +232,19 @@ TEST_F(UnitIndexTest, ABoundPodNamesTheJobWhoseRecordIsOverwritten) {
   job->admin_comment = "INC-17";
   jobs[JobId{7}] = job;
   index.on_job({nullptr, job});
-  const auto bound = [this](const std::string& name, std::string_view submitted) {
+  const auto marked = [this](const std::string& name, std::string_view submitted, std::string_view node = "n1") {
     auto made = std::make_shared<kube::Pod>(*pod(name, "bridge"));
-    made->node_name = interner("n1");
+    made->node_name = interner(node);
     made->meta.labels = {{interner(names::kSlurmJobId), interner("7")}};
     made->meta.finalizers = {interner(names::kFinalizer)};
     made->meta.annotations = {{interner(names::kSlurmSubmitted), interner(submitted)}};
     index.on_pod(nullptr, made);
     return made;
   };
-  const auto a = bound("a", "200");
-  const auto b = bound("b", "199");
+  const auto a = marked("a", "200");
+  const auto b = marked("b", "199");
+  const auto c = marked("c", "200", "");
+  EXPECT_TRUE(index.has_job(Uid("uid-c"), *job) && index.is_job_of(*job, *c));
   EXPECT_TRUE(index.has_job(Uid("uid-a"), *job) && index.is_job_of(*job, *a));
   EXPECT_FALSE(index.has_job(Uid("uid-b"), *job) || index.is_job_of(*job, *b));
   const auto seen = index.jobs(Uid("uid-a"), find());

@@ -296,7 +296,7 @@ Waiting describe_pending(const slurm::Job& job) {
   std::string detail;
   if (job.start_time > 0)
     detail = ", expected to start at " + print_rfc3339(WallTime(std::chrono::seconds(job.start_time)));
-  return {"Unschedulable", std::move(text), std::move(detail), {}, unlooked};
+  return {"Unschedulable", std::move(text), std::move(detail), {}, unlooked, job.submit_time};
 }
 
 }  // namespace bascule::bridge

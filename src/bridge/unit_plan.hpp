@@ -217,7 +217,8 @@ struct Waiting {
   std::string message;  // a sentence that changes only when the state does
   std::string detail;   // more of it, that may change often
   std::vector<PodPtr> pods = {};
-  bool passing = false;  // says no more than that Slurm has not looked yet; told only when it lasts
+  bool passing = false;        // says no more than that Slurm has not looked yet; told only when it lasts
+  std::int64_t submitted = 0;  // when the job was that they wait for; 0: there is none, or it is not known
 };
 
 struct UnitPlan {

@@ -5,6 +5,7 @@
 
 #include "base/log.hpp"
 #include "base/time.hpp"
+#include "bridge/names.hpp"
 #include "bridge/pod_patch.hpp"
 #include "bridge/unit_jobs.hpp"
 
@@ -30,7 +31,11 @@ json::Object condition_patch(const kube::Pod& pod, const Waiting& waiting, WallT
                          {"reason", waiting.reason},
                          {"message", waiting.message + waiting.detail}};
   if (pod.scheduled.status != "False") condition["lastTransitionTime"] = print_rfc3339(now);
-  return {{"metadata", json::Object{{"resourceVersion", pod.meta.resource_version}}},
+  json::Object metadata{{"resourceVersion", pod.meta.resource_version}};
+  if (waiting.submitted > 0) {
+    metadata["annotations"] = json::Object{{std::string(names::kSlurmSubmitted), std::to_string(waiting.submitted)}};
+  }
+  return {{"metadata", std::move(metadata)},
           {"status", json::Object{{"conditions", json::Array{std::move(condition)}}}}};
 }
 
@@ -50,7 +55,7 @@ void WaitingNotes::tell(const Waiting& waiting) {
     if (left_for(*pod, waiting) > Duration::zero()) continue;
     const bool same_detail = pod->scheduled.message == waiting.message + waiting.detail;
     if (says(*pod, waiting) && (same_detail || at - known.told < kDetailEvery)) continue;
-    known.next = {waiting.reason, waiting.message, waiting.detail};
+    known.next = {waiting.reason, waiting.message, waiting.detail, {}, false, waiting.submitted};
     parts_.beside.start(pod->meta.key.ns, pod->meta.uid,
                         [this, key = pod->meta.key, uid = pod->meta.uid](std::stop_token stop) {
                           return tell_one(key, uid, std::move(stop));

@@ -4,7 +4,9 @@
 // are not told, and what passes by itself is told ten times later. A pod is as old as it says, or as long as it is
 // known to wait, whichever is more: the API server's clock may be ahead of ours. What Slurm says may go to and fro
 // (Priority, Resources): a pod keeps what it was told for a second, then two, four, in the end for five minutes.
-// They are written beside the units' own work (beside.hpp), as what is said of the pod when its turn comes.
+// They are written beside the units' own work (beside.hpp), as what is said of the pod when its turn comes. With the
+// first words about a job that waits goes when it was submitted: by that the pod knows it whatever becomes of its
+// record.
 #pragma once
 
 #include <functional>
