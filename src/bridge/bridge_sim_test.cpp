@@ -446,13 +446,11 @@ TEST(BridgeSim, ForeignJobsWithPodsInTheirCommentAreLeftAlone) {
   EXPECT_EQ(w.slurm.model().job(id)->view.admin_comment, R"({"pods":["slurm-bridge/gone"]})");
 }
 
-class Kills : public ::testing::TestWithParam<int> {};
-
-TEST_P(Kills, HealAtAnyMoment) {
-  const auto seed = static_cast<std::uint64_t>(GetParam());
+// `late`: for how long what a process sent may be on the way, though it is long dead, or waits no longer.
+void kill_and_heal(std::uint64_t seed, Duration late) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
-  World w(seed, 4 + static_cast<int>(random() % 5));
+  World w(seed, 4 + static_cast<int>(random() % 5), 3s, late);
   for (int i = 0; i < 50; ++i) {
     const std::string name = "j" + std::to_string(i);
     const int pods = 1 + static_cast<int>(random() % 4);
@@ -473,14 +471,24 @@ TEST_P(Kills, HealAtAnyMoment) {
     victim.start();
   }
   EXPECT_TRUE(w.run(20min));
-  w.loop.advance(30s);
+  w.loop.advance(30s + 30 * late);  // events are written one after the other
   w.check();
   EXPECT_EQ(w.live_jobs(), 0u);
   w.api.reset_counts();
   w.loop.advance(5min);
   EXPECT_EQ(w.api.write_calls(), 0u);
 }
-INSTANTIATE_TEST_SUITE_P(Seeds, Kills, ::testing::Range(1, 51));
+
+class Kills : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(Kills, HealAtAnyMoment) {
+  kill_and_heal(GetParam(), {});
+}
+// slurmrestd is waited for for 15 s, and slurmctld may act 20 s after that.
+TEST_P(Kills, HealAlsoWhereRequestsArriveLate) {
+  kill_and_heal(GetParam(), 34s);
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, Kills, ::testing::Range<std::uint64_t>(1, 51));
 
 }  // namespace
 }  // namespace bascule::bridge

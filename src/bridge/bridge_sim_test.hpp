@@ -86,13 +86,14 @@ inline Task<> pod_sync_main(SimEnvironment& self, net::Transport& api, net::Tran
 }
 
 struct World {
-  explicit World(std::uint64_t seed, int nodes, Duration pod_run = 3s)
+  // `late`: for how long requests may be on the way.
+  explicit World(std::uint64_t seed, int nodes, Duration pod_run = 3s, Duration late = {})
       : api(loop, {.seed = seed}),
         cluster(api, {.pod_run = pod_run}),
         slurm(loop),
         to_api(net::make_loopback(loop, api.handler())),
         to_rest(net::make_loopback(loop, slurm.handler())),
-        network(loop, {.seed = seed}),
+        network(loop, {.seed = seed, .late = late}),
         scheduler(loop, network,
                   [this](SimEnvironment& self, std::stop_token stop) {
                     return scheduler_main(self, *to_api, *to_rest, std::move(stop));

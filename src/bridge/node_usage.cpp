@@ -95,9 +95,14 @@ std::set<NamespacedName> NodeUsage::claims(const std::string& node, const std::v
 std::string NodeUsage::shortage(const kube::Pod& pod, const kube::Node& node, const std::vector<PodPtr>& beside) const {
   const auto it = nodes_.find(node.meta.key.name);
   Sum with;
-  if (it != nodes_.end() && !beside.empty()) with = it->second;
+  // It may have its place there already.
+  const auto own = assumed_.find(pod.meta.uid);
+  const bool there = own != assumed_.end() && own->second.second == node.meta.key.name;
+  const bool other_sum = it == nodes_.end() || !beside.empty() || there;
+  if (it != nodes_.end() && other_sum) with = it->second;
+  if (there) count(with, *own->second.first, -1);
   for (const PodPtr& other : beside) count(with, *other, +1);
-  const Sum& sum = it == nodes_.end() || !beside.empty() ? with : it->second;
+  const Sum& sum = other_sum ? with : it->second;
   const Quantity limit = kube::amount(node.allocatable, "pods");
   if (limit < Quantity(sum.pods + 1)) return "pods (limit " + limit.str() + ")";
   for (const auto& [name, quantity] : pod.requests) {

@@ -55,7 +55,10 @@ class PodPlanner final {
     std::erase_if(memory_.unknown, gone);
     std::erase_if(memory_.unheard_of, gone);
     std::erase_if(memory_.ended, gone);
-    std::erase_if(memory_.told, gone);
+    std::erase_if(memory_.told, [this](const auto& one) {  // seen: what the pod says by now counts
+      const kube::Pod* pod = pod_of(one.first);
+      return pod == nullptr || said_by(*pod).value_or("") == one.second;
+    });
     const auto disrupted = [](const PodSyncPlan::Delete& one) { return !one.disruption.empty(); };
     if (std::ranges::none_of(plan_.deletes, disrupted)) memory_.undisrupted.reset();
     for (const PodPtr& pod : view_.pods) check_release(pod);
@@ -236,6 +239,9 @@ class PodPlanner final {
     if (const auto told = memory_.told.find(pod.meta.uid); told != memory_.told.end()) {
       return told->second.empty() ? std::nullopt : std::optional(told->second);
     }
+    return said_by(pod);
+  }
+  static std::optional<std::string> said_by(const kube::Pod& pod) {
     for (const auto& [type, condition] : pod.conditions) {
       if (type == names::kSlurmJobKnown && condition.status == "False") return condition.message;
     }

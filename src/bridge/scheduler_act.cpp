@@ -187,12 +187,17 @@ Task<> Scheduler::Impl::cancel_job(UnitPlan::Cancel cancel, Uid unit, std::stop_
   if (co_await holds_pod(cancel.job, unit, stop)) co_return;
   log::info("job cancelled", {{"job", cancel.job}, {"unit", unit.str()}, {"why", cancel.why}});
   std::string refused;
+  memory[unit].cancelling.insert_or_assign(cancel.job, cancel.why);
   try {
     co_await slurm.cancel_job(cancel.job, stop);
   } catch (const slurm::NotFound&) {
   } catch (const slurm::Refused& error) {
     refused = error.what();
+  } catch (const slurm::Unreachable& error) {
+    if (error.surely_not_done) memory[unit].cancelling.erase(cancel.job);
+    throw;
   }
+  memory[unit].cancelling.erase(cancel.job);
   if (!refused.empty()) {  // that holds up nothing else of the unit
     log::limited(log::Level::kWarning, 10s, "job not cancelled", {{"job", cancel.job}, {"why", refused}});
     co_return controller->add_after(unit.str(), 30s);
@@ -216,6 +221,9 @@ Task<bool> Scheduler::Impl::holds_pod(JobId job, Uid unit, std::stop_token stop)
                      (record != nullptr && std::ranges::find(record->uids, pod->meta.uid) != record->uids.end());
     return !its || !wants_node(*pod);
   });
+  // It may be bound yet, by a call that is on its way.
+  const auto doubted = [this, &unit](const PodPtr& pod) { return memory[unit].doubted.contains(pod->meta.uid); };
+  if (std::ranges::any_of(marked, doubted)) co_return true;
   bool holds = false;
   co_await each_at_once(loop, marked, [this, &unit, &holds, &stop](const PodPtr& pod) {
     return look_for_binding(pod, unit, holds, stop);
@@ -245,7 +253,10 @@ Task<> Scheduler::Impl::settle_bindings(Uid unit, std::stop_token stop) {
 Task<> Scheduler::Impl::settle(PodPtr pod, Uid unit, std::stop_token stop) {
   bool bound = false;
   co_await look_for_binding(pod, unit, bound, stop);
-  if (!bound) unassume(unit, pod->meta.uid);
+  const auto known = memory[unit].binding.find(pod->meta.uid);
+  if (bound || known == memory[unit].binding.end()) co_return;
+  memory[unit].doubted[pod->meta.uid] = {known->second.node, known->second.since + kDoubtSettles};
+  memory[unit].binding.erase(known);
 }
 
 Task<> Scheduler::Impl::mark_pod(UnitPlan::Mark mark, Uid unit, std::stop_token stop) {
@@ -412,12 +423,12 @@ Task<> Scheduler::Impl::bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token 
     denied = true;
     deny(unit, bind.pod, UnitMemory::Denial::What::kBinding, error);
   } catch (...) {
-    memory[unit].binding[uid].unsure = true;
+    memory[unit].binding[uid] = {NodeName(node), loop.now(), true};
     throw;
   }
   if (failed || denied) {
     if (unsure) {
-      memory[unit].binding[uid].unsure = true;
+      memory[unit].binding[uid] = {NodeName(node), loop.now(), true};
     } else {
       unassume(unit, uid);
     }
@@ -444,8 +455,8 @@ void Scheduler::Impl::deny(const Uid& unit, const PodPtr& pod, UnitMemory::Denia
 }
 
 void Scheduler::Impl::unassume(const Uid& unit, const Uid& pod) {
-  table.usage().forget(pod);
   memory[unit].binding.erase(pod);
+  if (!memory[unit].doubted.contains(pod)) table.usage().forget(pod);
 }
 
 }  // namespace bascule::bridge

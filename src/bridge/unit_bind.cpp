@@ -68,7 +68,8 @@ UnitPlanner::Seats UnitPlanner::seats(const HeldJob& held) {
     }
     const NodePtr node = nodes_.by_slurm_name(host);
     bool unknown = false;
-    std::string refusal = node ? still_there(node->meta.key.name, unknown) : nodes_.absence(host);
+    std::string refusal = node ? still_there(node->meta.key.name, unknown, &pod) : nodes_.absence(host);
+    if (node && refusal.empty()) refusal = bound_elsewhere(pod, *node);
     const bool ending = node && !refusal.empty();
     out.ending = out.ending || ending;
     if (refusal.empty()) refusal = nodes_.refusal(pod, *node, beside[host]);
@@ -212,9 +213,10 @@ std::expected<WantedClaim, ClaimProblem> UnitPlanner::choose_devices(const HeldJ
 
 // Slurm gave the node away when the job of that pod ended, and the pod has its grace period still; or it has lost the
 // job. While the job is not known there is nothing to ask: the next tables tell, or none ever does.
-std::string UnitPlanner::still_there(const std::string& node, bool& unknown) const {
+std::string UnitPlanner::still_there(const std::string& node, bool& unknown, const kube::Pod* itself) const {
   std::string why;
   for (const Neighbour& other : nodes_.neighbours(node)) {
+    if (itself != nullptr && other.pod->meta.uid == itself->meta.uid) continue;
     const std::string pod = other.pod->meta.key.str();
     if (other.hold == Neighbour::Hold::kHolds) continue;
     unknown = other.hold == Neighbour::Hold::kUnknown;
@@ -222,6 +224,13 @@ std::string UnitPlanner::still_there(const std::string& node, bool& unknown) con
     why = fmt::format("still has pod {}; what became of its job {} is not known", pod, other.job.str());
   }
   return why;
+}
+
+std::string UnitPlanner::bound_elsewhere(const kube::Pod& pod, const kube::Node& node) const {
+  const auto doubt = memory_.doubted.find(pod.meta.uid);
+  if (doubt == memory_.doubted.end() || doubt->second.node.str() == node.meta.key.name) return {};
+  return fmt::format("waits until it is sure that the pod is not bound to {}, which the API server was told before",
+                     doubt->second.node.str());
 }
 
 // A host that was given up is the job's all the time: it serves again, after a while, when it would take a pod that
@@ -301,6 +310,7 @@ bool UnitPlanner::knows_neighbours(const HeldJob& held, const std::vector<UnitPl
   std::set<JobId> ask;
   for (const UnitPlan::Bind& one : binds) {
     for (const Neighbour& other : nodes_.neighbours(one.node->meta.key.name)) {
+      if (other.pod->meta.uid == one.pod->meta.uid) continue;
       // Without a table since slurmctld was away the id may be another's: its state says nothing.
       const bool known = slurm_.listed_since_away && other.confirmed_at >= since;
       if (other.job != job.id && !known) ask.insert(other.job);

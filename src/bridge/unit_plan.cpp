@@ -19,7 +19,10 @@ UnitPlan UnitPlanner::run() {
       waiting.push_back(pod);
       waits.insert(pod->meta.uid);
     }
-    if (pod->bound() || pod->terminal()) memory_.binding.erase(pod->meta.uid);
+    if (pod->bound() || pod->terminal()) {
+      memory_.binding.erase(pod->meta.uid);
+      memory_.doubted.erase(pod->meta.uid);
+    }
     const auto marked = memory_.marked.find(pod->meta.uid);
     if (marked != memory_.marked.end() && marked->second == label_of(*pod)) memory_.marked.erase(marked);
   }
@@ -30,6 +33,15 @@ UnitPlan UnitPlanner::run() {
     const bool unseen = now_ >= seen_by && unit_.pods_followed;
     if (unseen) plan_.unseen.push_back(one.first);
     return unseen;
+  });
+  std::erase_if(memory_.doubted, [&](const auto& one) {
+    const bool waits_still = waits.contains(one.first);
+    if (waits_still && now_ < one.second.until) {
+      wake_at(one.second.until);
+      return false;
+    }
+    if (waits_still && !memory_.binding.contains(one.first)) plan_.unseen.push_back(one.first);
+    return true;
   });
   std::erase_if(memory_.denied, [&waits](const auto& one) { return !waits.contains(one.first); });
   if (!slurm_.synced) {
@@ -52,6 +64,10 @@ UnitPlan UnitPlanner::run() {
   std::erase_if(memory_.absent, of_no_job);
   std::erase_if(memory_.updates, [&](const auto& one) {
     return of_no_job(one) && (!unit_.inherits || unit_.inherits->job->id != one.first);
+  });
+  std::erase_if(memory_.cancelling, [this](const auto& one) {
+    const slurm::Job* job = find_job(one.first);
+    return job == nullptr || job->states.ended();
   });
   std::erase_if(memory_.volumes, of_no_job);
   std::erase_if(memory_.layouts, [this](const auto& layout) { return !holds_devices(layout.first); });
@@ -103,6 +119,10 @@ void UnitPlanner::cancel_surplus() {
 void UnitPlanner::with_job(HeldJob& held) {
   if (held.pods.empty()) return;
   const slurm::Job& job = *held.view->job;
+  if (const auto asked = memory_.cancelling.find(job.id); asked != memory_.cancelling.end() && held.bound == 0) {
+    plan_.cancels.push_back({job.id, asked->second});
+    return wait(held.pods, "SlurmJobEnded", "Slurm job " + job.id.str() + " is given back: " + asked->second);
+  }
   if (job.states.base == slurm::JobState::kPending) return pending(held);
   const bool ready = runs(job) && !is_configuring(job);
   if (ready) memory_.running.try_emplace({job.id, job.restart_count}, now_);

@@ -36,7 +36,7 @@
 
 namespace bascule::bridge {
 
-// slurmctld may act on a request long after slurmrestd gave up waiting for it.
+// slurmctld may act on a request long after slurmrestd gave up waiting for it, and so may the API server.
 inline constexpr Duration kDoubtSettles = std::chrono::seconds(20);
 inline constexpr Duration kConfirmWithin = std::chrono::seconds(3);
 // How long a running job may hold a node that Kubernetes refuses before it is given back.
@@ -186,7 +186,14 @@ struct UnitMemory {
     bool unsure = false;  // the call failed: before the next plan the API server is asked whether it was done
   };
   std::map<Uid, Binding> binding;  // under way or done, not seen back yet
-  std::map<Uid, Denial> denied;    // of waiting pods
+  // One that failed and that the API server had not done when it was asked: it may be on its way still. Until it must
+  // have come the pod keeps its place on that node and gets none on another.
+  struct Doubt {
+    NodeName node;
+    TimePoint until{};
+  };
+  std::map<Uid, Doubt> doubted;
+  std::map<Uid, Denial> denied;  // of waiting pods
   // slurmctld was asked about this job alone, and its answer is good until then: one that takes longer than
   // kConfirmWithin would else be old whenever it comes, and nothing would ever be bound.
   std::map<JobId, TimePoint> confirmed;
@@ -195,7 +202,8 @@ struct UnitMemory {
   std::map<JobId, JobLayout> layouts;     // of running jobs whose pods ask for devices
   std::map<JobId, std::string> untold;    // running jobs of which Slurm said no layout, and why
   std::map<JobId, Asked> updates;
-  std::optional<TimePoint> failing;  // the API server fails to do what the plan says, since then
+  std::map<JobId, std::string> cancelling;  // Slurm was asked to end these and did not answer: they may end yet; why
+  std::optional<TimePoint> failing;         // the API server fails to do what the plan says, since then
 
   // Where no pod waits, nothing in it is worth being kept: in a large cluster most units are so, for days.
   bool settled() const noexcept {

@@ -120,6 +120,36 @@ TEST_F(UnitPlanTest, APodWhoseJobWaitsSaysThatSlurmIsAway) {
   EXPECT_EQ(plan().waiting.at(0).reason, "Unschedulable");
 }
 
+// Slurm was asked to end it and did not answer: it may end it yet.
+TEST_F(UnitPlanTest, AJobThatIsBeingCancelledIsNotUsedAgain) {
+  for (const auto state : {slurm::JobState::kPending, slurm::JobState::kRunning}) {
+    view.jobs.clear();
+    add_job(7, state, state == slurm::JobState::kRunning ? "n2" : "");
+    mark(7);
+    memory.cancelling = {{JobId{7}, "its gang was too small"}};
+    const UnitPlan p = plan();
+    ASSERT_EQ(p.cancels.size(), 1u);
+    EXPECT_EQ(p.cancels.front().why, "its gang was too small");
+    EXPECT_TRUE(p.binds.empty() && p.confirms.empty() && !p.update);
+  }
+}
+
+// The API server had not done it when it was asked: it may do it yet.
+TEST_F(UnitPlanTest, APodWhoseBindingMayBeOnItsWayGetsNoOtherNode) {
+  add_job(7, slurm::JobState::kRunning, "n2");
+  mark(7);
+  memory.confirmed[JobId{7}] = now + 1h;
+  memory.doubted[pod.meta.uid] = {NodeName("n2"), now + 20s};
+  EXPECT_EQ(plan().binds.size(), 1u) << "twice the same";
+  memory.doubted[pod.meta.uid] = {NodeName("n1"), now + 20s};
+  UnitPlan p = plan();
+  EXPECT_TRUE(p.binds.empty() && p.unseen.empty() && p.cancels.empty());
+  EXPECT_TRUE(p.waiting.front().message.ends_with("is not bound to n1, which the API server was told before"));
+  now += 20s;
+  EXPECT_EQ(plan().unseen, std::vector<Uid>{pod.meta.uid}) << "its place there is free";
+  EXPECT_EQ(plan().binds.size(), 1u);
+}
+
 // It may have run and ended unseen; but an etcd that was restored knows of no binding.
 TEST_F(UnitPlanTest, APodWhoseBindingIsNotSeenGetsNoOtherJobForAWhile) {
   memory.binding[pod.meta.uid] = {NodeName("n1"), now};

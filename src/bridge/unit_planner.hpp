@@ -110,7 +110,8 @@ class UnitPlanner final {
   std::expected<WantedClaim, ClaimProblem> choose_devices(const HeldJob& held, std::size_t i, const kube::Node& node,
                                                           std::set<DeviceId>& taken) const;
   void take_back_hosts(const std::vector<PodPtr>& waiting);
-  std::string still_there(const std::string& node, bool& unknown) const;
+  std::string still_there(const std::string& node, bool& unknown, const kube::Pod* itself = nullptr) const;
+  std::string bound_elsewhere(const kube::Pod& pod, const kube::Node& node) const;
   const UnitMemory::Denial* denial_of(const PodPtr& pod, JobId job) const;
   bool may_try(const UnitMemory::Denial& denial, const slurm::Job& job);
   void tell_denial(const slurm::Job& job, const std::vector<PodPtr>& pods, const UnitMemory::Denial& denial);

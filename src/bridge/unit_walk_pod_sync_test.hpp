@@ -52,10 +52,13 @@ class WalkPodSync final : public Process {
     decided("tell", unit);
     bool told = false;
     try {
-      write([&] {
-        world_.condition(one.pod, one.known, one.message);
-        told = true;
-      });
+      const auto effect = [&world = world_, one] { world.condition(one.pod, one.known, one.message); };
+      write(
+          [&] {
+            effect();
+            told = true;
+          },
+          effect);
     } catch (const NotDone&) {
     } catch (const Refused&) {
     }
@@ -75,7 +78,8 @@ class WalkPodSync final : public Process {
     for (const PodPtr& pod : plan.releases) {
       decided("release", unit);
       try {
-        write([&] { world_.release(pod); });
+        const auto effect = [&world = world_, pod] { world.release(pod); };
+        write(effect, effect);
       } catch (const NotFound&) {
       }
       if (pods_.contains(pod->meta.key)) memory_[unit].released.insert_or_assign(pod->meta.uid, world_.now);
@@ -99,7 +103,8 @@ class WalkPodSync final : public Process {
         return add(unit);
       }
     }
-    kube([&] { world_.remove_for_job(one.pod->meta.key, one.pod->meta.uid, one.why); });
+    const auto effect = [&world = world_, one] { world.remove_for_job(one.pod->meta.key, one.pod->meta.uid, one.why); };
+    kube(effect, effect);
   }
   void pin_job(JobId id, const std::vector<PodPtr>& pods, const Uid& unit) {
     const auto now = ask(id);
@@ -116,7 +121,8 @@ class WalkPodSync final : public Process {
     slurm::JobDescription change;
     change.required_nodes = std::move(hosts);
     try {
-      slurm([&] { world_.update(id, change); });
+      const auto effect = [&world = world_, id, change] { world.update(id, change); };
+      slurm(effect, world_.if_it_is_still_that(id, effect));
     } catch (const SlurmRefused&) {
     }
   }
@@ -134,7 +140,8 @@ class WalkPodSync final : public Process {
     }
     if (index_.holds_pod(*seen)) return false;
     try {
-      slurm([&] { world_.cancel(one.job, "pod sync: " + one.why, begin); });
+      const auto effect = [&world = world_, one, begin] { world.cancel(one.job, "pod sync: " + one.why, begin); };
+      slurm(effect, world_.if_it_is_still_that(one.job, effect));
     } catch (const SlurmRefused& no) {
       if (!no.gone) throw;
     }

@@ -116,6 +116,10 @@ class WalkScheduler final : public Process {
     }
     const UnitPlan plan =
         plan_unit(config_, self_, view, slurm_view(), table_, memory_[unit], world_.now, world_.wall());
+    if (!plan.unseen.empty()) {
+      for (const Uid& pod : plan.unseen) table_.usage().forget(pod);
+      return Duration();
+    }
     check_reasons(view, plan);
     if (plan.waits_for_nodes) wait_for_nodes_.insert(unit);
     act(plan, unit);
@@ -176,10 +180,14 @@ class WalkScheduler final : public Process {
     memory_[unit].submitting = true;
     slurm::Job made;
     try {
-      slurm([&] {
-        if (world_.fails(15)) throw SlurmRefused();
-        made.id = world_.submit(description, true);
-      });
+      slurm(
+          [&] {
+            if (world_.fails(15)) throw SlurmRefused();
+            made.id = world_.submit(description, true);
+          },
+          [&world = world_, description] {
+            if (world.slurm_up) world.submit(description, true);
+          });
     } catch (const SlurmAway& away) {
       submit_failed(unit, made.id || !away.surely_not_done);
       made.id = {};
@@ -220,7 +228,8 @@ class WalkScheduler final : public Process {
     }
     UnitMemory::Asked asked;
     try {
-      slurm([&] { world_.update(update.job, update.description); });
+      const auto effect = [&world = world_, update] { world.update(update.job, update.description); };
+      slurm(effect, world_.if_it_is_still_that(update.job, effect));
       ask(update.job);
     } catch (const SlurmRefused& no) {
       if (no.gone) {
@@ -248,10 +257,18 @@ class WalkScheduler final : public Process {
       if (!asked || !index_.has_job(unit, *asked)) return core_.poke(world_.now);
     }
     if (holds_pod(cancel.job, unit)) return;
+    memory_[unit].cancelling.insert_or_assign(cancel.job, cancel.why);
     try {
-      slurm([&] { world_.cancel(cancel.job, "scheduler: " + cancel.why, begin); });
+      const auto effect = [&world = world_, cancel, begin] {
+        world.cancel(cancel.job, "scheduler: " + cancel.why, begin);
+      };
+      slurm(effect, world_.if_it_is_still_that(cancel.job, effect));
     } catch (const SlurmRefused&) {
+    } catch (const SlurmAway& away) {
+      if (away.surely_not_done) memory_[unit].cancelling.erase(cancel.job);
+      throw;
     }
+    memory_[unit].cancelling.erase(cancel.job);
     ask(cancel.job);
     core_.poke(world_.now);
   }
@@ -263,7 +280,9 @@ class WalkScheduler final : public Process {
       const auto written = memory_[unit].marked.find(pod->meta.uid);
       const bool its = label_of(*pod) == id || (written != memory_[unit].marked.end() && written->second == id) ||
                        std::ranges::find(named, pod->meta.uid) != named.end();
-      if (its && wants_node(*pod)) look_for_binding(pod, unit, holds);
+      if (!its || !wants_node(*pod)) continue;
+      if (memory_[unit].doubted.contains(pod->meta.uid)) return true;
+      look_for_binding(pod, unit, holds);
     }
     return holds;
   }
@@ -280,18 +299,22 @@ class WalkScheduler final : public Process {
       if (known == memory_[unit].binding.end() || !known->second.unsure || !wants_node(*pod)) continue;
       bool bound = false;
       look_for_binding(pod, unit, bound);
-      if (!bound) unassume(unit, pod->meta.uid);
+      const auto now = memory_[unit].binding.find(pod->meta.uid);
+      if (bound || now == memory_[unit].binding.end()) continue;
+      memory_[unit].doubted[pod->meta.uid] = {now->second.node, now->second.since + kDoubtSettles};
+      memory_[unit].binding.erase(now);
     }
   }
   void unassume(const Uid& unit, const Uid& pod) {
-    table_.usage().forget(pod);
     memory_[unit].binding.erase(pod);
+    if (!memory_[unit].doubted.contains(pod)) table_.usage().forget(pod);
   }
   void mark_pod(const UnitPlan::Mark& mark, const Uid& unit) {
     decided("mark", unit);
     bool marked = false;
     try {
-      write([&] { marked = world_.mark(mark.pod, mark.job); });
+      write([&] { marked = world_.mark(mark.pod, mark.job); },
+            [&world = world_, mark] { world.mark(mark.pod, mark.job); });
     } catch (const Refused&) {
       deny(unit, mark.pod, UnitMemory::Denial::What::kMark);
     }
@@ -335,7 +358,8 @@ class WalkScheduler final : public Process {
     memory_[unit].binding.insert_or_assign(uid, UnitMemory::Binding{NodeName(node), world_.now});
     bool failed = false, unsure = false;
     try {
-      write([&] { world_.bind(bind, asked); });
+      const auto effect = [&world = world_, bind, asked] { world.bind(bind, asked); };
+      write(effect, effect);
     } catch (const NotFound&) {
       failed = true;
     } catch (const Conflict&) {
@@ -344,11 +368,11 @@ class WalkScheduler final : public Process {
       deny(unit, bind.pod, UnitMemory::Denial::What::kBinding);
       return unassume(unit, uid);
     } catch (...) {
-      memory_[unit].binding[uid].unsure = true;
+      memory_[unit].binding[uid] = {NodeName(node), world_.now, true};
       throw;
     }
     if (!failed) return;
-    unsure ? (void)(memory_[unit].binding[uid].unsure = true) : unassume(unit, uid);
+    unsure ? (void)(memory_[unit].binding[uid] = {NodeName(node), world_.now, true}) : unassume(unit, uid);
     memory_[unit].bind_after = world_.now + 1s;
     add_after(unit, 1s);
   }

@@ -137,11 +137,28 @@ class World {
       }
     }
     observe();
+    arrive();
   }
   // Others act while a call is on its way.
   void pause() {
     if (calm) return;
     if (meanwhile) meanwhile();
+  }
+  // A request whose sender has given it up, or has died, may reach the far side all the same.
+  void may_come_late(std::function<void()> effect) {
+    if (effect && one_in(2)) late.emplace(now + 1ms * dice(20'000), std::move(effect));
+  }
+  void arrive() {
+    while (!late.empty() && late.begin()->first <= now) {
+      const auto one = late.extract(late.begin());
+      tell([] { return std::string("what was sent long ago arrives"); });
+      try {
+        one.mapped()();
+      } catch (const NotFound&) {
+      } catch (const Conflict&) {
+      } catch (const SlurmRefused&) {
+      }
+    }
   }
   void violated(std::string what) {
     if (violations.size() < 5) violations.push_back(fmt::format("at {}: {}", clock(), what));
@@ -351,6 +368,14 @@ class World {
     const auto it = slurm.twists.find(id.value);
     return it == slurm.twists.end() || slurm.model.job(id) == nullptr ? nullptr : &lives.at(it->second.life);
   }
+  // Of the job that has the id now.
+  std::function<void()> if_it_is_still_that(JobId id, std::function<void()> effect) {
+    const auto life = slurm.twists.contains(id.value) ? slurm.twists.at(id.value).life : 0;
+    return [this, id, life, effect = std::move(effect)] {
+      const auto twist = slurm.twists.find(id.value);
+      if (slurm_up && twist != slurm.twists.end() && twist->second.life == life) effect();
+    };
+  }
   std::vector<JobId> jobs_that(const std::function<bool(const slurm::Job&)>& such) const {
     std::vector<JobId> out;
     for (const auto& [id, record] : slurm.model.jobs()) {
@@ -400,6 +425,7 @@ class World {
   unsigned mildness = 1;  // how seldom what fails does
   bool calm = false;
   std::function<void()> meanwhile;
+  std::multimap<TimePoint, std::function<void()>> late;
   json::Interner interner;
   std::map<NamespacedName, PodPtr> pods;
   std::map<std::string, NodePtr> nodes;

@@ -145,10 +145,12 @@ struct SimNetwork::Call {
   net::Transport& far;
   SimLoop* loop;
   net::Request request;
+  bool late = false;  // done whoever waits for it
   bool delivered = false;
   bool lost = false;
   bool cut = false;  // nobody waits for the answer any more
   std::stop_source hang_up;
+  std::stop_source end;  // of the world
   Bell news;
   Bell drained;
   std::optional<net::Response> head;
@@ -167,18 +169,20 @@ SimNetwork::~SimNetwork() {
     if (!call) continue;
     call->cut = true;
     call->hang_up.request_stop();
+    call->end.request_stop();
   }
   world_.run_until([this] { return gate_.count() == 0; }, std::chrono::hours(1));
 }
 
-Duration SimNetwork::latency() {
-  const auto span = (options_.max_latency - options_.min_latency).count();
-  return options_.min_latency +
-         Duration(span > 0 ? static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(span)) : 0);
+Duration SimNetwork::between(Duration least, Duration most) {
+  const auto span = (most - least).count();
+  return least + Duration(span > 0 ? static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(span)) : 0);
 }
 
 Task<> SimNetwork::carry(std::shared_ptr<Call> call) {
-  co_await sleep_for(world_, latency(), std::stop_token());
+  const bool writes = call->request.method != "GET";
+  call->late = writes && options_.late > Duration() && random_() % options_.late_one_in == 0;
+  co_await sleep_for(world_, call->late ? between(latency(), options_.late) : latency(), call->end.get_token());
   if (call->lost) co_return;
   call->delivered = true;
   try {
@@ -192,7 +196,8 @@ Task<> SimNetwork::carry(std::shared_ptr<Call> call) {
 
 Task<> SimNetwork::carry_answer(Call& call) {
   // Far enough: the caller's own deadline is kept on its own side.
-  const net::CallLimits limits{.deadline = world_.now() + std::chrono::hours(24), .stop = call.hang_up.get_token()};
+  const net::CallLimits limits{.deadline = world_.now() + std::chrono::hours(24),
+                               .stop = call.late ? call.end.get_token() : call.hang_up.get_token()};
   net::StreamResponse answer = co_await call.far.open(call.request, limits);
   co_await sleep_for(world_, latency(), std::stop_token());
   if (call.cut) co_return;

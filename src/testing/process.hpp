@@ -2,7 +2,8 @@
 //
 // What kill -9 means here: from that instant nothing the process does has an effect. Its callbacks and timers no longer
 // run in the world, requests it has not yet sent are never sent, answers to it are dropped, its watches hang up. A
-// request already on the wire may or may not arrive (the network's dice), as between real machines.
+// request already on the wire may or may not arrive (the network's dice), as between real machines; with Options::late
+// also seconds later, when another life has long begun. So may one that its sender waits for no longer.
 //
 // How: a process sees the world through two things only. SimLoop, its event loop, hands callbacks to the world's
 // ManualLoop one by one; SimTransport, its network, copies requests onto the wire and answers off it. kill() cuts both.
@@ -96,6 +97,9 @@ class SimNetwork final {
     Duration min_latency = std::chrono::microseconds(200);
     Duration max_latency = std::chrono::milliseconds(2);
     std::uint64_t seed = 1;
+    // Some requests to write stay on the way for up to so long, whether or not their sender still waits; 0: none.
+    Duration late{};
+    unsigned late_one_in = 20;
   };
   SimNetwork(ManualLoop& world, Options options);
   explicit SimNetwork(ManualLoop& world) : SimNetwork(world, Options()) {}
@@ -111,7 +115,8 @@ class SimNetwork final {
   class Transport;
   class Stream;
 
-  Duration latency();
+  Duration latency() { return between(options_.min_latency, options_.max_latency); }
+  Duration between(Duration least, Duration most);
   Task<> carry(std::shared_ptr<Call> call);
   Task<> carry_answer(Call& call);
 

@@ -135,6 +135,33 @@ TEST_F(ProcessTest, ARequestOnTheWireArrivesOrNot) {
   EXPECT_GT(lost, 0);
 }
 
+// Its sender waits for five seconds, or dies on the way.
+TEST_F(ProcessTest, ARequestThatNobodyWaitsForMayArriveAllTheSame) {
+  for (const bool dies : {false, true}) {
+    std::size_t late = 0;
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      ManualLoop loop;
+      FakeApi server(loop);
+      const auto line = net::make_loopback(loop, server.handler());
+      SimNetwork network(loop, {.seed = seed, .late = 20s, .late_one_in = 1});
+      int sent = 0;
+      SimProcess process(loop, network, [&](SimEnvironment& self, std::stop_token stop) {
+        return blind_counter(self, *line, sent, std::move(stop));
+      });
+      process.start();
+      loop.advance(dies ? 100ms : 5500ms);
+      EXPECT_EQ(sent, 1);
+      process.kill();
+      const std::size_t before = server.count(kube::resources::kPods);
+      loop.advance(20s);
+      late += server.count(kube::resources::kPods) - before;
+      loop.advance(1h);
+      EXPECT_LE(server.count(kube::resources::kPods), 1u);
+    }
+    EXPECT_GT(late, 3u);
+  }
+}
+
 TEST_F(ProcessTest, ADeadWatcherHangsUp) {
   SimNetwork network(world);
   int events = 0;

@@ -29,7 +29,11 @@ struct Service {
 
 struct Storm {
   explicit Storm(std::uint64_t seed, bool one_each = false, Sky above = Sky::kFair)
-      : world(8, seed), random(seed), daemon(one_each), sky(above), dice(seed) {
+      : world(8, seed, 100ms, above == Sky::kFair ? Duration() : 34s),
+        random(seed),
+        daemon(one_each),
+        sky(above),
+        dice(seed) {
     world.every_step = [this] {
       world.watch_claims();
       if (is_calm) run_all();

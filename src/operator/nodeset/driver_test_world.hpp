@@ -109,13 +109,14 @@ inline Task<> operator_main(testing::SimEnvironment& self, net::Transport& api, 
 }
 
 struct DriverWorld {
-  explicit DriverWorld(int nodes = 4, std::uint64_t seed = 1, Duration tick = 100ms)
+  // `late`: for how long requests may be on the way.
+  explicit DriverWorld(int nodes = 4, std::uint64_t seed = 1, Duration tick = 100ms, Duration late = {})
       : api(loop, {.seed = seed}),
         cluster(api, {.tick = tick, .pod_start = 1s, .pod_run = 100'000h, .pod_stop = 1s}),
         slurm(loop),
         to_api(net::make_loopback(loop, api.handler())),
         to_rest(net::make_loopback(loop, slurm.handler())),
-        network(loop, {.seed = seed}),
+        network(loop, {.seed = seed, .late = late}),
         process(loop, network,
                 [this](testing::SimEnvironment& self, std::stop_token stop) {
                   return operator_main(self, *to_api, *to_rest, &driver, identity("a"), may_act, std::move(stop));
