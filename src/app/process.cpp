@@ -8,7 +8,7 @@
 
 #include "base/log.hpp"
 #include "kube/lease.hpp"
-#include "net/self_signed.hpp"
+#include "net/certificates.hpp"
 #include "runtime/client_metrics.hpp"
 #include "runtime/guarded.hpp"
 #include "runtime/process_metrics.hpp"
@@ -194,7 +194,9 @@ Task<> Process::main(std::string lease, bool elect, std::vector<runtime::NamedCh
   auto metrics_address = parse_address(options_.metrics_address, "--metrics-bind-address");
   net::Handler metrics = runtime::metrics_handler(metrics_);
   if (options_.metrics_secure && metrics_address) {
-    net::SelfSigned made = net::make_self_signed("localhost", loop_.wall());
+    // For clients that encrypt without knowing who answers.
+    const WallTime now = loop_.wall();
+    net::IssuedCertificate made = net::issue_certificate({"localhost"}, now - 24h, now + std::chrono::years(10));
     metrics_address->certificate.text = std::move(made.certificate);
     metrics_address->key.text = std::move(made.key);
     guard_connection_ = own_connection();

@@ -15,6 +15,7 @@
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "net/openssl_free.hpp"
+#include "net/openssl_time.hpp"
 
 namespace bascule::net {
 
@@ -276,13 +277,7 @@ std::string TlsSession::peer_name() const {
 
 std::optional<WallTime> certificate_end(const TlsContext& context) {
   const X509* own = SSL_CTX_get0_certificate(context.context.get());
-  std::tm end{};
-  if (own == nullptr || ASN1_TIME_to_tm(X509_get0_notAfter(own), &end) != 1) return std::nullopt;
-  const WallTime latest = WallTime::max();
-  const auto seconds = std::chrono::seconds(::timegm(&end));
-  // "99991231235959Z", by RFC 5280 one without an end, is more than WallTime holds.
-  if (seconds >= std::chrono::duration_cast<std::chrono::seconds>(latest.time_since_epoch())) return latest;
-  return WallTime(seconds);
+  return own == nullptr ? std::nullopt : wall_time(X509_get0_notAfter(own));
 }
 
 namespace {
