@@ -117,13 +117,35 @@ void add_controllers(CLI::App& app, ServeOptions& o) {
       "  bascule controllers --leader-elect --node-workers 4             one of several, gentle to Slurm");
 }
 
+// Of the two that serve a webhook.
+void certificate_flags(CLI::App& command, ServeOptions& o) {
+  command.add_option("--cert-dir", o.certificate_directory, "directory with tls.crt and tls.key, read again on change")
+      ->type_name("DIR")
+      ->capture_default_str();
+  CLI::Option* secret =
+      command
+          .add_option("--certificate-secret", o.certificate_secret,
+                      "renew the certificate in this Secret of the pod's namespace before it ends; default: others do")
+          ->type_name("NAME");
+  CLI::Option* names =
+      command
+          .add_option("--certificate-names", o.certificate_names, "comma list of the DNS names it is for, lower case")
+          ->type_name("LIST")
+          ->needs(secret);
+  CLI::Option* webhooks =
+      command
+          .add_option("--certificate-webhooks", o.certificate_webhooks,
+                      "comma list of the configurations that trust it: mutating/NAME, validating/NAME")
+          ->type_name("LIST")
+          ->needs(secret);
+  secret->needs(names)->needs(webhooks);
+}
+
 void add_admission(CLI::App& app, ServeOptions& o) {
   CLI::App& command = serving(app, "admission", "serve the admission webhook for pods", o);
   idle_flag(command, o, "leader-elect", kNoneLeads);
   command.add_option("--webhook-bind-address", o.webhook_address, "HOST:PORT of the webhook")->capture_default_str();
-  command.add_option("--cert-dir", o.certificate_directory, "directory with tls.crt and tls.key, read again on change")
-      ->type_name("DIR")
-      ->capture_default_str();
+  certificate_flags(command, o);
   command.footer(
       "Examples:\n"
       "  bascule admission --config bridge.yaml --cert-dir ./certs       with tls.crt and tls.key of ./certs\n"
@@ -190,11 +212,7 @@ void add_operator_webhook(CLI::App& app, OperatorFlags& o) {
           "taken, without effect: the webhook configuration says which namespaces are asked about")
       ->type_name("LIST");
   command.add_option("--server-addr", o.serve.webhook_address, "HOST:PORT of the webhook")->capture_default_str();
-  command
-      .add_option("--cert-dir", o.serve.certificate_directory,
-                  "directory with tls.crt and tls.key, read again on change")
-      ->type_name("DIR")
-      ->capture_default_str();
+  certificate_flags(command, o.serve);
   command.footer(
       "Examples:\n"
       "  bascule operator-webhook --cert-dir ./certs                     with tls.crt and tls.key of ./certs\n"

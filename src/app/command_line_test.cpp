@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "app/completion.hpp"
+#include "app/webhook_server.hpp"
 
 namespace bascule::app {
 namespace {
@@ -162,6 +163,27 @@ TEST_F(CommandLineTest, GosWordsAreReadAsGoReadsThem) {
   EXPECT_EQ(as_go_reads(*app, {"controllers", "-no-such", "-h"}), (Words{"controllers", "-no-such", "-h"}));
   EXPECT_EQ(as_go_reads(*app, {"queue", "-n", "operator", "-profile"}), (Words{"queue", "-n", "operator", "-profile"}));
   EXPECT_EQ(as_go_reads(*app, {"--version"}), (Words{"--version"}));
+}
+
+TEST_F(CommandLineTest, FlagsOfACertificateComeTogether) {
+  const std::vector<std::string> flags = {"--certificate-secret=hook", "--certificate-names=hook.ns, hook.ns.svc",
+                                          "--certificate-webhooks=mutating/hook"};
+  for (const char* command : {"admission", "operator-webhook"}) {
+    SCOPED_TRACE(command);
+    Options fresh;
+    app = make_command_line(fresh);
+    parse({command, flags[0], flags[1], flags[2]});
+    const bool bridge = command == std::string("admission");
+    EXPECT_EQ((bridge ? fresh.serve : fresh.operator_flags.serve).certificate_secret, "hook");
+    for (std::size_t left_out = 0; left_out < flags.size(); ++left_out) {
+      std::vector<std::string> words{command};
+      for (std::size_t i = 0; i < flags.size(); ++i) {
+        if (i != left_out) words.push_back(flags[i]);
+      }
+      EXPECT_THROW(parse(words), CLI::RequiresError) << flags[left_out];
+    }
+  }
+  EXPECT_THAT(comma_list(" a, b,,a "), ElementsAre("a", "b"));
 }
 
 struct CompletionTest : CommandLineTest {

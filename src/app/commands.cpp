@@ -89,8 +89,9 @@ int run_admission(const ServeOptions& options) {
   const net::Handler handler = runtime::counted_webhook(
       process.metrics(), process.loop(), {std::string(bridge::kMutatePath), std::string(bridge::kValidatePath)},
       bridge::make_webhook(config, std::move(labels_of)));
+  const auto certificate = certificate_options(process, options, "slurm-bridge-admission");
   const auto work = [&](std::stop_token stop) {
-    return serve_webhook(process.loop(), process.metrics(), address, handler, serving, std::move(stop));
+    return serve_webhook(process, address, handler, certificate, serving, std::move(stop));
   };
   return process.run("", false, {webhook_check(serving)}, work);
 }

@@ -21,21 +21,6 @@ namespace {
 
 constexpr const char* kLease = "slurm-operator";
 
-// Parts of a comma list without blanks around them, each once.
-std::vector<std::string> comma_list(std::string_view text) {
-  std::vector<std::string> out;
-  while (!text.empty()) {
-    const std::size_t comma = text.find(',');
-    std::string_view part = text.substr(0, comma);
-    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
-    const std::size_t begin = part.find_first_not_of(" \t");
-    if (begin == std::string_view::npos) continue;
-    part = part.substr(begin, part.find_last_not_of(" \t") + 1 - begin);
-    if (std::ranges::find(out, part) == out.end()) out.emplace_back(part);
-  }
-  return out;
-}
-
 std::string domain_of_this_machine() {
   constexpr std::size_t kLimit = std::size_t{64} << 10;
   return op::cluster_domain(read_file("/etc/resolv.conf", kLimit).value_or(std::string()));
@@ -128,8 +113,9 @@ int run_operator_webhook(const OperatorFlags& flags) {
   const net::Handler handler =
       runtime::counted_webhook(process.metrics(), process.loop(), paths, op::make_webhook(process.kube()));
   bool serving = false;
+  const auto certificate = certificate_options(process, flags.serve, "slurm-operator-webhook");
   const auto work = [&](std::stop_token stop) {
-    return serve_webhook(process.loop(), process.metrics(), address, handler, serving, std::move(stop));
+    return serve_webhook(process, address, handler, certificate, serving, std::move(stop));
   };
   return process.run("", false, {webhook_check(serving)}, work);
 }

@@ -26,6 +26,10 @@ struct ServeOptions {
   unsigned pod_workers = 16;
   std::string webhook_address = ":9443";
   std::string certificate_directory = "/tmp/k8s-webhook-server/serving-certs";
+  // Where the webhook renews its own certificate; empty: somebody else does.
+  std::string certificate_secret;
+  std::string certificate_names;        // comma list
+  std::string certificate_webhooks;     // comma list of mutating/NAME, validating/NAME
   std::vector<std::string> idle_flags;  // given, known to the originals, without effect here
 };
 

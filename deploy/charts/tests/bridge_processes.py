@@ -30,6 +30,12 @@ def make_certificate(folder, name):
     (folder / "new.crt").rename(folder / "tls.crt")
 
 
+def kubeconfig(cluster, path, token):
+    path.write_text(yaml.safe_dump({
+        "current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}], "users": [{"name": "x", "user": {"token": token}}],
+        "clusters": [{"name": "x", "cluster": {"server": cluster.url, "insecure-skip-tls-verify": True}}]}))
+
+
 class Processes:
     """Processes of the bridge by name, each with its metrics; `components`: {name: component}."""
 
@@ -37,9 +43,7 @@ class Processes:
         self.folder, self.running, self.metrics, self.webhook = folder, {}, {}, None
         (folder / "config.yaml").write_text("slurmRestApi: http://127.0.0.1:1\nmanagedNamespaces: [a]\n")
         (folder / "token").write_text(TOKEN)
-        (folder / "kubeconfig").write_text(yaml.safe_dump({
-            "current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}], "users": [{"name": "x", "user": {"token": cluster.token}}],
-            "clusters": [{"name": "x", "cluster": {"server": cluster.url, "insecure-skip-tls-verify": True}}]}))
+        kubeconfig(cluster, folder / "kubeconfig", cluster.token)
         make_certificate(folder, "first")
         for name, component in components.items():
             self.start(name, component)

@@ -1,4 +1,6 @@
 """Charts as text: `helm template` and what comes out of it."""
+import base64
+import datetime
 import os
 import pathlib
 import re
@@ -80,3 +82,10 @@ def value_files(chart):
 def without_certificates(text):
     """Certificates are new in every rendering without a cluster."""
     return re.sub(r"(ca\.crt|tls\.crt|tls\.key|caBundle): \S+", r"\1: (generated)", text)
+
+
+def days_of(pem):
+    """How long a certificate, as a Secret's data has it, is good from its beginning."""
+    said = subprocess.run(["openssl", "x509", "-noout", "-startdate", "-enddate"], input=base64.b64decode(pem), capture_output=True, check=True).stdout.decode()
+    begin, end = (datetime.datetime.strptime(line.partition("=")[2], "%b %d %H:%M:%S %Y GMT") for line in said.splitlines())
+    return (end - begin).days

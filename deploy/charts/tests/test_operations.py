@@ -1,5 +1,7 @@
 """What the chart slurm-bridge promises on a real API server: its webhook stops nobody else's pods, its certificate outlives upgrades and
 changes without a restart, bad configuration is told, and a release of slurm-bridge becomes ours and back."""
+import base64
+import contextlib
 import json
 import socket
 import ssl
@@ -9,8 +11,9 @@ import time
 import pytest
 import yaml
 
-from bridge_processes import BINARY, make_certificate, processes
-from helm import Chart, find, helm, needs_helm, objects
+from apiserver import free_ports
+from bridge_processes import BINARY, kubeconfig, make_certificate, processes
+from helm import Chart, days_of, find, helm, needs_helm, objects
 
 pytestmark = needs_helm
 CHART = Chart("slurm-bridge")
@@ -108,6 +111,79 @@ def test_a_certificate_changes_without_a_restart(cluster, tmp_path):  # W60
         make_certificate(tmp_path, "second")
         eventually(lambda: served_certificate(bridge.webhook) not in (None, first), 30)
         assert bridge.running["admission"].poll() is None
+
+
+def bundles(cluster):
+    """The caBundle of every webhook of the bridge, in base64."""
+    hooks = [hook for kind in ("mutating", "validating") for hook in get(cluster, kind + "webhookconfiguration", "slurm-bridge-admission")["webhooks"]]
+    return {hook["clientConfig"]["caBundle"] for hook in hooks}
+
+
+def is_trusted(cluster, port):
+    """Whether the API server believes who serves there, whichever webhook it calls."""
+    for bundle in bundles(cluster):
+        context = ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
+        try:
+            with socket.create_connection(("127.0.0.1", port), 2) as plain, context.wrap_socket(plain, server_hostname="slurm-bridge-admission.operations.svc"):
+                pass
+        except OSError:
+            return False
+    return True
+
+
+def mount(data, folder):
+    """As kubelet brings a Secret to a pod."""
+    for part in ("tls.key", "tls.crt"):
+        (folder / "new").write_bytes(base64.b64decode(data[part]))
+        (folder / "new").rename(folder / part)
+
+
+@contextlib.contextmanager
+def webhook_of_the_chart(cluster, namespace, folder):
+    """The webhook as the chart runs it: with its flags and its account's rights. Its port."""
+    (port,) = free_ports(1)
+    token = cluster.kubectl("create", "token", "slurm-bridge-admission", "-n", namespace).stdout.strip()
+    kubeconfig(cluster, folder / "kubeconfig", token)
+    (folder / "config.yaml").write_text("managedNamespaces: [a]\n")
+    flags = [one for one in get(cluster, "deployment", "slurm-bridge-admission")["spec"]["template"]["spec"]["containers"][0]["args"] if one.startswith("--certificate-")]
+    command = [BINARY, "admission", f"--config={folder}/config.yaml", f"--kubeconfig={folder}/kubeconfig", "--metrics-bind-address=0", "--health-probe-bind-address=0",
+               f"--webhook-bind-address=127.0.0.1:{port}", f"--cert-dir={folder}", *flags]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env={"POD_NAMESPACE": namespace, "POD_NAME": "admission-0"})
+    try:
+        yield port
+        assert process.poll() is None, (folder / "log").read_text()
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@needs_binary
+def test_the_webhook_renews_its_certificate(cluster, release, tmp_path):
+    """By its account's rights, without a restart; an upgrade of the chart keeps what it has made."""
+    namespace = release("install", CHART.folder, *OWN_CERTIFICATE)
+
+    def secret():
+        return get(cluster, "secret", "slurm-bridge-admission")["data"]
+
+    mount(secret(), tmp_path)
+    with webhook_of_the_chart(cluster, namespace, tmp_path) as port:
+        eventually(lambda: is_trusted(cluster, port))
+        make_certificate(tmp_path, "somebody-else")  # one that does not name the Service
+        wrong = {part: base64.b64encode((tmp_path / part).read_bytes()).decode() for part in ("tls.key", "tls.crt")}
+        done = cluster.kubectl("patch", "secret", "slurm-bridge-admission", "-n", namespace, "--type=merge", "-p", json.dumps({"data": wrong}))
+        assert done.returncode == 0, done.stderr
+        eventually(lambda: secret()["tls.crt"] != wrong["tls.crt"], 30)
+        renewed = secret()
+        assert days_of(renewed["tls.crt"]) == 365
+        assert bundles(cluster) == {renewed["ca.crt"]}
+        mount(renewed, tmp_path)
+        eventually(lambda: is_trusted(cluster, port))
+        events = cluster.kubectl("get", "events", "-n", namespace, "-o", "jsonpath={.items[*].reason}").stdout
+        assert "CertificateRenewed" in events, (tmp_path / "log").read_text()
+        release("upgrade", CHART.folder, *OWN_CERTIFICATE)
+        assert secret() == renewed and bundles(cluster) == {renewed["ca.crt"]}
+        assert is_trusted(cluster, port)
 
 
 def test_no_change_of_a_secret_restarts_a_pod():

@@ -7,7 +7,7 @@ import shutil
 import pytest
 import yaml
 
-from helm import Chart, container, find, needs_helm, objects, value_files, without_certificates
+from helm import Chart, container, days_of, find, needs_helm, objects, value_files, without_certificates
 
 pytestmark = needs_helm
 CHART = Chart("slurm-bridge")
@@ -131,6 +131,40 @@ def test_own_certificate_is_one_pair():  # W60
     assert hook["clientConfig"]["caBundle"] == secret["data"]["ca.crt"]
     assert base64.b64decode(secret["data"]["tls.crt"]).startswith(b"-----BEGIN CERTIFICATE")
     assert not [o for o in objects(text) if o["apiVersion"].startswith("cert-manager.io")]
+
+
+def test_own_certificate_is_renewed_by_the_webhook():
+    """It is told what for, and may write that Secret and those configurations alone."""
+    text = render("admission.certManager.enabled=false")
+    name, host = "slurm-bridge-admission", "slurm-bridge-admission.test-namespace"
+    flags = [one for one in container(text, name)["args"] if one.startswith("--certificate-")]
+    assert flags == [f"--certificate-secret={name}", f"--certificate-names={host},{host}.svc,{host}.svc.cluster.local",
+                     f"--certificate-webhooks=mutating/{name},validating/{name}"]
+    assert find(text, "ClusterRole", name)["rules"] == [
+        {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+         "resourceNames": [name], "verbs": ["get", "patch"]}]
+    role = find(text, "Role", name)
+    assert role["metadata"]["namespace"] == "test-namespace"
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["secrets"], "resourceNames": [name], "verbs": ["get", "patch"]},
+                             {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]}]
+    assert find(text, "RoleBinding", name)["subjects"] == [{"kind": "ServiceAccount", "name": name, "namespace": "test-namespace"}]
+    selector = find(render("admission.certManager.enabled=false", 'admission.managedNamespaceSelector={"matchLabels":{"a":"b"}}'), "ClusterRole", name)["rules"]
+    assert [rule["resources"][0] for rule in selector] == ["namespaces", "mutatingwebhookconfigurations"]
+
+
+@pytest.mark.parametrize("sets", [(), ("admission.certManager.enabled=false", 'admission.tls={"existingSecret":"mine","caBundle":"Y2E="}')])
+def test_a_certificate_of_others_is_never_touched(sets):
+    text = render(*sets)
+    assert not [one for one in container(text, "slurm-bridge-admission")["args"] if "certificate" in one]
+    rules = [rule for one in objects(text) if one["kind"] in ("Role", "ClusterRole") for rule in one["rules"]]
+    assert not [rule for rule in rules if {"secrets", "validatingwebhookconfigurations"} & set(rule["resources"])]
+    assert not [one for one in objects(text) if one["kind"] == "Role" and one["metadata"]["name"] == "slurm-bridge-admission"]
+
+
+def test_own_certificate_is_for_a_year():
+    secret = find(render("admission.certManager.enabled=false"), "Secret", "slurm-bridge-admission")["data"]
+    for part in ("ca.crt", "tls.crt"):
+        assert days_of(secret[part]) == 365
 
 
 def test_trusted_users_follow_the_names():

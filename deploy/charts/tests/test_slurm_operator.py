@@ -6,7 +6,7 @@ import time
 import pytest
 import yaml
 
-from helm import HERE, Chart, container, find, needs_helm, objects, value_files, without_certificates
+from helm import HERE, Chart, container, days_of, find, needs_helm, objects, value_files, without_certificates
 
 pytestmark = needs_helm
 CHART = Chart("slurm-operator", release="slurm-operator", namespace="slinky")
@@ -166,6 +166,32 @@ def test_webhook_has_only_the_rights_it_needs():
         {"apiGroups": ["slinky.slurm.net"], "resources": ["nodesets"], "verbs": ["list"]},
     ]
     assert {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "patch"]} in rules(render("webhook.podsBinding=true"))
+
+
+def test_own_certificate_is_renewed_by_the_webhook():
+    """It is told what for, and may write that Secret and its configurations alone; with cert-manager, nothing."""
+    name, host = "slurm-operator-webhook", "slurm-operator-webhook.slinky"
+
+    def flags(text):
+        return [one for one in container(text, name)["args"] if one.startswith("--certificate-")]
+
+    def rules(text, group):
+        roles = [one for one in kinds(text, "Role", "ClusterRole") if one["metadata"]["name"].startswith(name)]
+        return [(one["kind"], rule["resources"], rule["resourceNames"], rule["verbs"]) for one in roles for rule in one["rules"]
+                if rule["apiGroups"] == [group] and "resourceNames" in rule]
+    assert flags(render()) == [] and rules(render(), "") == [] and rules(render(), "admissionregistration.k8s.io") == []
+    own = ("certManager.enabled=false", 'certManager.secretName="hook"')
+    text = render(*own)
+    assert flags(text) == ["--certificate-secret=hook", f"--certificate-names={name},{host},{host}.svc,{host}.svc.cluster.local",
+                           f"--certificate-webhooks=validating/{name}"]
+    assert rules(text, "") == [("Role", ["secrets"], ["hook"], ["get", "patch"])]
+    assert rules(text, "admissionregistration.k8s.io") == [("ClusterRole", ["validatingwebhookconfigurations"], [name], ["get", "patch"])]
+    assert find(text, "RoleBinding", name)["metadata"]["namespace"] == "slinky"
+    assert {days_of(find(text, "Secret", "hook")["data"][part]) for part in ("ca.crt", "tls.crt")} == {365}
+    text = render(*own, "webhook.podsBinding=true")
+    assert flags(text)[-1] == f"--certificate-webhooks=validating/{name},mutating/{name}"
+    assert rules(text, "admissionregistration.k8s.io")[0][1] == ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
+    assert flags(render(*own, 'webhook.namespaces="a"')), "wherever it looks at objects"
 
 
 def test_metrics_reader_only_with_secure_metrics():

@@ -110,6 +110,17 @@ deviceDrivers:
 {{- end }}
 {{- end -}}
 
+{{/* "true" when nobody but the chart and the webhook itself makes its certificate. */}}
+{{- define "slurm-bridge.ownCertificate" -}}
+{{- and .Values.admission.enabled (not .Values.admission.certManager.enabled) (not .Values.admission.tls.existingSecret) -}}
+{{- end -}}
+
+{{/* JSON list of the DNS names that certificate is for. */}}
+{{- define "slurm-bridge.certificateNames" -}}
+{{- $host := printf "%s.%s" (include "slurm-bridge.component" (dict "root" . "component" "admission")) (include "slurm-bridge.namespace" .) -}}
+{{- list $host (printf "%s.svc" $host) (printf "%s.svc.cluster.local" $host) | toJson -}}
+{{- end -}}
+
 {{/* "true" or "false": asked for, or needed because there are several. Call with (dict "replicas" N "asked" B). */}}
 {{- define "slurm-bridge.leaderElect" -}}
 {{- or .asked (gt (int .replicas) 1) -}}

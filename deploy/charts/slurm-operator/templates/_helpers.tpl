@@ -59,6 +59,13 @@ grafana: {dashboard: {}}
 {{- $account.name | default (empty $account.create | ternary "default" $own) -}}
 {{- end -}}
 
+{{/* JSON list of the DNS names of the certificate that the chart makes and the webhook renews. */}}
+{{- define "slurm-operator.certificateNames" -}}
+{{- $name := include "slurm-operator.component" (dict "root" . "component" "webhook") -}}
+{{- $host := printf "%s.%s" $name (include "slurm-operator.namespace" .) -}}
+{{- list $name $host (printf "%s.svc" $host) (printf "%s.svc.cluster.local" $host) | toJson -}}
+{{- end -}}
+
 {{/* "true" when a certificate (a Secret's data, PEM in base64) names the host: its DER has the name as a dNSName, with
      tag and length before it. Call with (dict "pem" DATA "host" H). */}}
 {{- define "slurm-operator.names" -}}
