@@ -207,9 +207,9 @@ struct UnitMemory {
 
   // Where no pod waits, nothing in it is worth being kept: in a large cluster most units are so, for days.
   bool settled() const noexcept {
-    return !submitting && !doubt && failures == 0 && !failing && marked.empty() && binding.empty() && denied.empty() &&
-           refused.empty() && given_up.empty() && misfits.empty() && absent.empty() && volumes.empty() &&
-           layouts.empty() && untold.empty();
+    return !submitting && !doubt && failures == 0 && !failing && marked.empty() && binding.empty() && doubted.empty() &&
+           cancelling.empty() && denied.empty() && refused.empty() && given_up.empty() && misfits.empty() &&
+           absent.empty() && volumes.empty() && layouts.empty() && untold.empty();
   }
   void deny(const Uid& pod, Denial::What what, std::string why, TimePoint at) {
     Denial& denial = denied[pod];
