@@ -99,7 +99,8 @@ class World final {
 
   static json::Value pod_template(json::Object labels = {}, json::Object annotations = {}) {
     json::Value pod =
-        testing::make_pod({.name = "x", .ns = "slurm-bridge", .scheduler = "slurm-bridge-scheduler", .cpu = "1"});
+        // One CPU to Slurm, and room on the node for others' pods, of which Slurm does not know.
+        testing::make_pod({.name = "x", .ns = "slurm-bridge", .scheduler = "slurm-bridge-scheduler", .cpu = "500m"});
     tolerate_all(pod);  // as the webhook does
     return json::Object{
         {"metadata", json::Object{{"labels", std::move(labels)}, {"annotations", std::move(annotations)}}},

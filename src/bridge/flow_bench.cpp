@@ -3,7 +3,7 @@
 // costs; the API server and slurmrestd are far lighter than real ones (tools/bench-cluster has those).
 #include <benchmark/benchmark.h>
 
-#include "bridge/bench_cluster.hpp"
+#include "bridge/flow_bench.hpp"
 
 namespace bascule::bridge {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "bridge/bench_cluster.hpp"
+#include "bridge/flow_bench.hpp"
 
 namespace bascule::bridge {
 namespace {

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,6 +48,7 @@ class Child final {
  public:
   Child(std::string output, const std::function<int()>& body) : output_(std::move(output)), pid_(begin(output_)) {
     if (pid_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);  // where this process is killed, too
     const int file = open(output_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
     dup2(file, 1);
     dup2(file, 2);
