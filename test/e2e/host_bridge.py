@@ -20,11 +20,11 @@ LEASES = {"scheduler": "slurm-bridge-scheduler", "controllers": "69d5fe47.my.sli
 class Process:
     """One process of the bridge; its log is kept over restarts."""
 
-    def __init__(self, binary, role, folder, name, flags=()):
+    def __init__(self, binary, role, folder, name, flags=(), environment=None):
         self.role, self.name, self.log_file = role, name, folder / f"{name}.log"
         self.command = [str(binary), role, f"--config={folder}/config.yaml", f"--kubeconfig={folder}/{role}.kubeconfig", "--health-probe-bind-address=0",
                         *(flags if any(f.startswith("--metrics") for f in flags) else ["--metrics-bind-address=0", *flags])]
-        self.environment = {"PATH": os.environ["PATH"], "POD_NAME": name, "POD_NAMESPACE": RELEASE, "SLURM_JWT_FILE": f"{folder}/token"}
+        self.environment = {"PATH": os.environ["PATH"], "POD_NAME": name, "POD_NAMESPACE": RELEASE, "SLURM_JWT_FILE": f"{folder}/token"} | (environment or {})
         self.process = None
 
     def start(self):
@@ -42,6 +42,8 @@ class Process:
         if self.alive():
             self.process.kill()
         self.process.wait()
+        for left in ("sem.faketime_sem_", "faketime_shm_"):
+            pathlib.Path(f"/dev/shm/{left}{self.process.pid}").unlink(missing_ok=True)
 
     def stop(self):
         if self.process is None:
@@ -57,6 +59,34 @@ class Process:
 
     def log(self):
         return self.log_file.read_text(errors="replace")
+
+
+# libfaketime would shift the absolute times of timers too, those of the monotonic clock as well.
+TIMERS = """
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+int timerfd_settime(int fd, int flags, const struct itimerspec *to, struct itimerspec *from) { return (int)syscall(SYS_timerfd_settime, fd, flags, to, from); }
+"""
+
+
+class Clock:
+    """Civil time for some processes, which may step while they run: libfaketime reads at each look how many seconds it is ahead."""
+
+    def __init__(self, folder):
+        (library,) = pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")
+        timers = folder / "timers.so"
+        subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(timers)], input=TIMERS, text=True, check=True)
+        self.file = folder / "clock"
+        self.environment = {"LD_PRELOAD": f"{timers}:{library}", "FAKETIME_TIMESTAMP_FILE": str(self.file), "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                            "NO_FAKE_STAT": "1"}
+        self.set(0)
+
+    def set(self, ahead):
+        fresh = self.file.with_suffix(".new")
+        fresh.write_text(f"{ahead:+d}\n")
+        fresh.rename(self.file)
 
 
 class HostBridge:
@@ -84,8 +114,8 @@ class HostBridge:
         fresh.write_text(token)
         fresh.rename(self.folder / "token")
 
-    def add(self, role, name=None, *flags):
-        self.processes[name or role] = Process(self.binary, role, self.folder, name or role, flags)
+    def add(self, role, name=None, *flags, environment=None):
+        self.processes[name or role] = Process(self.binary, role, self.folder, name or role, flags, environment)
         return self.processes[name or role].start()
 
     def only(self, *names):

@@ -44,7 +44,7 @@ class Slurm:
     def rest(self, method, path, body=None):
         """Answer of slurmrestd as JSON. Keeps its connection; a closed one is opened again once for reads."""
         if time.time() > self.token_end - 60:
-            self.token_text, self.token_end = self.token(), time.time() + 3600
+            self.token_text, self.token_end = self.token(seconds=3 * 3600), time.time() + 3600  # also where Slurm's clock is ahead
         headers = {"X-SLURM-USER-TOKEN": self.token_text, "Content-Type": "application/json"}
         text = json.dumps(body) if body is not None else None
         for attempt in (1, 2):

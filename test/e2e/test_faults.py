@@ -14,7 +14,8 @@ from kubernetes.client.rest import ApiException
 from urllib3.exceptions import HTTPError
 
 from conftest import DEVCLUSTER, LOGS, ROOT
-from host_bridge import LEASES, RELEASE, HostBridge, scale
+from host_bridge import LEASES, RELEASE, ROLES, Clock, HostBridge, scale
+from kube import absent_is_none
 from ledger import Ledger, wait_quiet
 from objects import NAMESPACE, job
 from proxy import Proxy
@@ -85,6 +86,10 @@ class Flow:
         except AssertionError as e:
             raise AssertionError(f"{e}\n{self.where()}") from None
 
+    def slurm_job_of(self, name):
+        """The record of the Slurm job of a Job of one pod, as last seen."""
+        return self.ledger.jobs[self.kube.job_id(self.kube.pod_of(name))]
+
     def where(self):
         """Where the pods stand: the reason of a failure."""
         lines = []
@@ -94,12 +99,18 @@ class Flow:
                 lines.append(f"{p.metadata.name} {p.status.phase} on {p.spec.node_name}, job {self.kube.job_id(p)}, {said}")
         return "\n".join(lines)
 
-    def finish(self, forgetful=False):
+    def go_on(self, count, why, **annotations):
+        """Jobs that begin now are soon complete."""
+        names = self.start(count, **annotations)
+        eventually(lambda: all(map(self.kube.succeeded, names)), f"{why}: Jobs flow", within=60, every=0.3)
+        return names
+
+    def finish(self, forgetful=False, clocks=True):
         """All Jobs complete, and the promises hold."""
         self.wait_done(len(self.names), "all Jobs are complete after the fault")
         eventually(lambda: not [i for i, s in self.slurm.states().items() if i > self.ledger.since and s in ACTIVE], "all allocations are free again")
         wait_quiet()
-        self.ledger.check(self.names, forgetful)
+        self.ledger.check(self.names, forgetful, clocks)
 
 
 def bound(pods):
@@ -253,6 +264,76 @@ def test_two_schedulers_fight_for_the_lease(flow, host):
     flow.finish()
     assert rivals[first].alive()
     eventually(lambda: leader() == first, "the first leads again")
+
+
+# --- clocks ---------------------------------------------------------------------------------------------------
+
+HOUR = 3600
+LONG = 600  # minutes: to Slurm an hour that its clock is ahead is an hour that a job has run
+
+
+@pytest.fixture
+def slurm_clock(host, cluster):
+    """Sets how many seconds the clock of slurmctld and slurmrestd is ahead."""
+
+    def ahead(seconds):
+        cluster.fault("slurm", "clock", str(seconds))
+
+    ahead(0)
+    yield ahead
+    ahead("true")
+
+
+def test_slurms_clock_steps_by_an_hour(slurm_clock, flow, cluster):
+    """Forward Jobs flow on. Set back, slurmctld starts no job before its clock is where it was, or it is restarted: till then all wait."""
+    through = flow.start(2, "sleep 40", timelimit=LONG)
+    eventually(lambda: flow.phases().count("Running") == 2, "two pods run")
+    before = 0
+    for ahead in (HOUR, 0, -HOUR, 0):
+        slurm_clock(ahead)
+        waiting = flow.start(1, timelimit=LONG)
+        if ahead < before:
+            always(lambda: not flow.ledger.deleted_running, 5, "no pod is killed by a clock that was set back", every=0.5)
+            cluster.fault("slurmctld", "stop")
+            cluster.fault("slurmctld", "start")
+        before = ahead
+        flow.go_on(4, f"Slurm's clock is {ahead} s ahead", timelimit=LONG)
+        eventually(lambda: flow.kube.succeeded(waiting[0]), "the one that waited is complete", every=0.3)
+        submitted = flow.slurm_job_of(flow.names[-1])["submit_time"]["number"]
+        assert abs(submitted - time.time() - ahead) < 300, f"job submitted at {submitted}, now is {time.time()}: Slurm's clock did not step to {ahead} s ahead"
+    assert not flow.ledger.deleted_running, flow.ledger.deleted_running
+    eventually(lambda: all(map(flow.kube.succeeded, through)), "the pods that ran through it all are done", every=0.3)
+    flow.finish(clocks=False)
+
+
+def test_the_bridges_clock_steps_by_an_hour(flow, host):
+    """Nothing ends or comes twice, and who leads goes on leading, though to others its lease is of the past or the future."""
+    host.only()
+    clock = Clock(host.folder)
+    stepping = {role: host.add(role, f"stepping-{role}", "--leader-elect", environment=clock.environment) for role in ROLES}
+
+    def lease():
+        return flow.kube.coordination.read_namespaced_lease(LEASES["scheduler"], RELEASE).spec
+
+    def leads(name):
+        return (absent_is_none(lambda: lease().holder_identity) or "").startswith(f"{name}_")
+
+    eventually(lambda: leads("stepping-scheduler"), "it leads")
+    rival = host.add("scheduler", "rival", "--leader-elect")
+    flow.start(2, "sleep 60", timelimit=LONG)
+    eventually(lambda: flow.phases().count("Running") == 2, "two pods run")
+    for ahead in (HOUR, 0, HOUR):
+        clock.set(ahead)
+        began = time.monotonic()
+        flow.go_on(4, f"the bridge's clock is {ahead} s ahead", timelimit=LONG)
+        eventually(lambda: abs(lease().renew_time.timestamp() - time.time() - ahead) < 300, f"its clock is {ahead} s ahead", every=0.3)
+        always(lambda: leads("stepping-scheduler"), 17 - (time.monotonic() - began), "the lease is held", every=0.3)  # it would run out in 15 s
+    assert all(p.alive() for p in stepping.values())
+    assert "leading" not in rival.log()
+    stepping["scheduler"].kill()
+    eventually(lambda: leads("rival"), "its lease runs out though it is of the future", within=60, every=0.3)
+    flow.go_on(2, "another scheduler leads", timelimit=LONG)
+    flow.finish()
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ fault_help() {
 devcluster fault WHAT ACTION
   slurmctld  stop | kill | start | pause | resume
   slurmrestd stop | kill | start | pause | resume | cut      cut: port 6820 swallows every packet; start or resume heals it
+  slurm clock SECONDS | true                                 both see a clock that is so many seconds ahead; at once, but they
+                                                             are restarted where a clock of their own begins or ends
   apiserver  stop | kill | start | restart | pause | resume  (also etcd, controller-manager, scheduler, proxy, dns)
   kubelet N  stop | kill | start | pause | resume            kubelet of node nN
   etcd compact                                               forget old revisions; watches that resume from them get 410 Gone
@@ -46,6 +48,27 @@ fault_slurm() { # DAEMON ACTION
   esac
 }
 
+# slurmctld and slurmrestd are one machine's: credentials between them hold for a minute.
+step_clock() { # SECONDS | true
+  local file=$STATE/slurm/clock lib
+  box_pid >/dev/null 2>&1 || die "Slurm is not up; run 'devcluster slurm' first"
+  if [ "$1" = true ]; then
+    [ -e "$file" ] || return 0
+    rm "$file"
+  else
+    [[ $1 =~ ^[+-]?[0-9]+$ ]] || die "how many seconds ahead? not '$1'"
+    ! slurm_pid slurmd >/dev/null 2>&1 || die "the slurmds would keep the machine's clock"
+    lib=$(ls /usr/lib/*/faketime/libfaketimeMT.so.1) || die "libfaketime is not installed; see tools/deps.txt"
+    [ -e "$STATE/slurm/libfaketime.so" ] || cp "$lib" "$STATE/slurm/libfaketime.so"
+    printf '%+d\n' "$1" > "$file.new"   # read at any moment, so never half written
+    local had=; [ ! -e "$file" ] || had=1
+    mv "$file.new" "$file"
+    [ -z "$had" ] || return 0
+  fi
+  stop_slurm_daemon slurmrestd TERM; stop_slurm_daemon slurmctld TERM
+  start_slurmctld; start_slurmrestd
+}
+
 fault_program() { # NAME ACTION
   [ -e "$STATE/proc/$1/cmd" ] || die "there is no $1 in this cluster"
   local pid
@@ -73,6 +96,7 @@ cmd_fault() {
   need_up
   case "${1:-} ${2:-}" in
     "slurmctld "?* | "slurmrestd "?*) fault_slurm "$1" "$2" ;;
+    "slurm clock") step_clock "${3:-}" ;;
     "etcd compact") compact_etcd ;;
     "kubelet "[0-9]*) fault_program "kubelet-n$2" "${3:-}" ;;
     "kubelet "n[0-9]*) fault_program "kubelet-$2" "${3:-}" ;;

@@ -8,7 +8,14 @@ slurm_pid() { pgrep --ns "$(box_pid)" --nslist pid -x "$1" | head -1 | grep .; }
 
 in_box() {
   nsenter -t "$(box_pid)" -m -p -u -i -n -r -w env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM="${TERM:-dumb}" \
-    SLURM_CONF=/run/slurm/slurm.conf "$@" 8>&-
+    SLURM_CONF=/run/slurm/slurm.conf $(own_clock) "$@" 8>&-
+}
+
+# What runs in the box has the machine's clock, or (`fault slurm clock`) one of its own: libfaketime's, which reads at each
+# look in $STATE/slurm/clock how many seconds it is ahead. Only civil time; files keep theirs.
+own_clock() {
+  [ ! -e "$STATE/slurm/clock" ] || echo LD_PRELOAD=/run/slurm/libfaketime.so FAKETIME_TIMESTAMP_FILE=/run/slurm/clock FAKETIME_NO_CACHE=1 \
+    FAKETIME_DONT_FAKE_MONOTONIC=1 NO_FAKE_STAT=1
 }
 
 cmd_slurmexec() {
@@ -78,7 +85,7 @@ start_box() { # TREE
   # shellcheck disable=SC2016  # expanded inside
   define slurm unshare --mount --pid --uts --ipc --fork --kill-child=KILL --propagation private bash -c '
     set -e
-    hostname slurm; mount --bind "$1" "$1"; mount -t proc proc "$1/proc"; mount --rbind /dev "$1/dev"
+    hostname slurm; mount --bind "$1" "$1"; mount -t proc proc "$1/proc"; mount --rbind /dev "$1/dev"; mount -t tmpfs tmpfs "$1/dev/shm"
     mount -t tmpfs tmpfs "$1/run"; mount -t tmpfs tmpfs "$1/tmp"; chmod 1777 "$1/tmp"
     mkdir -p "$1/run/slurm" "$1/run/slurmctld"; mount --bind "$2" "$1/run/slurm"
     chown slurm "$1/run/slurmctld" 2>/dev/null || chroot "$1" chown slurm /run/slurmctld
@@ -99,8 +106,9 @@ start_slurmctld() { # [-c]
 # It refuses to run as root or SlurmUser; SLURM_JWT must be set or it answers 401 to everything.
 start_slurmrestd() {
   slurm_pid slurmrestd >/dev/null 2>&1 && return 0
-  in_box bash -c "cd /; SLURM_JWT=daemon MALLOC_ARENA_MAX=1 SLURMRESTD_JSON=compact setsid setpriv --reuid 65534 --regid 65534 \
-    --clear-groups slurmrestd -a rest_auth/jwt -s openapi/slurmctld 127.0.0.1:6820 $GATEWAY:6820 >>/run/slurm/log/slurmrestd.log 2>&1 </dev/null &" >/dev/null 2>&1
+  # the clock last: what libfaketime makes as root nobody else may use
+  in_box env -u LD_PRELOAD bash -c "cd /; SLURM_JWT=daemon MALLOC_ARENA_MAX=1 SLURMRESTD_JSON=compact setsid setpriv --reuid 65534 --regid 65534 \
+    --clear-groups env $(own_clock) slurmrestd -a rest_auth/jwt -s openapi/slurmctld 127.0.0.1:6820 $GATEWAY:6820 >>/run/slurm/log/slurmrestd.log 2>&1 </dev/null &" >/dev/null 2>&1
   wait_for slurmrestd "$STATE/slurm/log/slurmrestd.log" in_net bash -c '</dev/tcp/127.0.0.1/6820'
 }
 
