@@ -109,11 +109,6 @@ struct PodSync::Impl {
   // The latest time since when slurmctld is known not to have been running. It stays true whatever happens.
   std::optional<WallTime> restarted;
 
-  // slurmctld may have lost the job, and given its id to another.
-  bool may_be_lost(const slurm::Job& job) const {
-    return is_fresh(job, loop.wall()) || parts.mirror.may_be_lost(job.id);
-  }
-
   void all_again() {
     was_synced = parts.mirror.synced();
     for (const Uid& unit : index.all()) controller.add(unit.str());
@@ -382,7 +377,7 @@ struct PodSync::Impl {
     const auto seen = parts.mirror.job(one.job);
     if (!seen) co_return std::nullopt;
     // The scheduler may have handed it on meanwhile; or slurmctld has lost it, and given its id to another.
-    if (requeued(*seen) || may_be_lost(*seen)) {
+    if (requeued(*seen) || parts.mirror.may_be_lost(one.job)) {
       const std::optional<slurm::Job> asked = co_await parts.mirror.ask(one.job, stop);
       if (!asked || !index.has_job(unit, *asked)) co_return std::nullopt;
     }

@@ -133,7 +133,7 @@ void Scheduler::Impl::submit_failed(const Uid& unit, const std::string& why, boo
 // slurmctld may have lost the job, and given its id to another, whose record would be written over.
 Task<bool> Scheduler::Impl::is_still_ours(JobId id, Uid unit, std::stop_token stop) {
   const auto seen = mirror.job(id);
-  if (!seen || !(is_fresh(*seen, loop.wall()) || mirror.may_be_lost(id))) co_return true;
+  if (!seen || !mirror.may_be_lost(id)) co_return true;
   const JobRecord* known = index->record(id);
   const Uid whose = known != nullptr ? known->unit : unit;  // it may be about to be handed on
   const std::optional<slurm::Job> asked = co_await mirror.ask(id, stop);
@@ -179,7 +179,7 @@ Task<> Scheduler::Impl::update(UnitPlan::Update update, Uid unit, std::stop_toke
 Task<> Scheduler::Impl::cancel_job(UnitPlan::Cancel cancel, Uid unit, std::stop_token stop) {
   const auto seen = mirror.job(cancel.job);
   if (!seen) co_return;
-  if (is_fresh(*seen, loop.wall()) || mirror.may_be_lost(cancel.job)) {
+  if (mirror.may_be_lost(cancel.job)) {
     // slurmctld may have lost it, and given its id to another.
     const std::optional<slurm::Job> asked = co_await mirror.ask(cancel.job, stop);
     if (!asked || !index->has_job(unit, *asked)) co_return mirror.poke();

@@ -334,12 +334,6 @@ bool is_configuring(const slurm::Job& job) {
   return runs(job) && job.states.has(slurm::JobFlag::kConfiguring);
 }
 
-bool is_fresh(const slurm::Job& job, WallTime now) {
-  // It writes its state each five seconds. A job that was submitted in the future: clocks differ.
-  constexpr auto kSurelyWritten = std::chrono::seconds(20);
-  return job.submit_time == 0 || WallTime(std::chrono::seconds(job.submit_time)) + kSurelyWritten > now;
-}
-
 bool requeued(const slurm::Job& job) {
   return job.restart_count > 0 || is_requeuing(job.states);
 }

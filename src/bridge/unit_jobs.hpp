@@ -42,8 +42,6 @@ bool runs(const slurm::Job& job);       // RUNNING and not on its way out
 // ... but its nodes boot, or PrologSlurmctld has not ended: not to be used yet, and the job is queued again should it
 // fail.
 bool is_configuring(const slurm::Job& job);
-// A slurmctld that is killed now forgets the job, and gives its id to another.
-bool is_fresh(const slurm::Job& job, WallTime now);
 // Slurm has put the job back into its queue at least once, after preemption or by an administrator.
 bool requeued(const slurm::Job& job);
 // ... because it could not be launched, and holds it until somebody releases it (24.11): it is nobody's to inherit.

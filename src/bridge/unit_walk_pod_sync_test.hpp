@@ -134,7 +134,7 @@ class WalkPodSync final : public Process {
     }
     const auto seen = job(one.job);
     if (!seen) return true;
-    if (requeued(*seen) || is_fresh(*seen, world_.wall()) || core_.may_be_lost(one.job)) {
+    if (requeued(*seen) || core_.may_be_lost(one.job, world_.now)) {
       const auto asked = ask(one.job);
       if (!asked || !index_.has_job(unit, *asked)) return true;
     }

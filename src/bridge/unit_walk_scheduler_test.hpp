@@ -220,7 +220,7 @@ class WalkScheduler final : public Process {
   void update(const UnitPlan::Update& update, const Uid& unit) {
     decided("update", unit);
     const auto seen = job(update.job);
-    if (seen && (is_fresh(*seen, world_.wall()) || core_.may_be_lost(update.job))) {
+    if (seen && core_.may_be_lost(update.job, world_.now)) {
       const JobRecord* known = index_.record(update.job);
       const Uid whose = known != nullptr ? known->unit : unit;
       const auto now = ask(update.job);
@@ -252,7 +252,7 @@ class WalkScheduler final : public Process {
     const TimePoint begin = world_.now;
     const auto seen = job(cancel.job);
     if (!seen) return;
-    if (is_fresh(*seen, world_.wall()) || core_.may_be_lost(cancel.job)) {
+    if (core_.may_be_lost(cancel.job, world_.now)) {
       const auto asked = ask(cancel.job);
       if (!asked || !index_.has_job(unit, *asked)) return core_.poke(world_.now);
     }

@@ -179,7 +179,7 @@ bool ClusterMirror::listed_since_away() const noexcept {
   return impl_->core.listed_since_away();
 }
 bool ClusterMirror::may_be_lost(JobId id) const noexcept {
-  return impl_->core.may_be_lost(id);
+  return impl_->core.may_be_lost(id, impl_->loop.now());
 }
 TimePoint ClusterMirror::nodes_as_of() const noexcept {
   return impl_->core.nodes_as_of();

@@ -22,8 +22,8 @@ constexpr Duration kFullGap = 100ms;
 constexpr Duration kSoon = 1s;
 constexpr Duration kLongestNodesGap = 5s;
 constexpr std::size_t kMaxStarts = 64;
-// "Nothing is newer" is believed for so long: of a slurmctld whose clock was set back nothing is newer until its clock
-// is where it was.
+// "Nothing is newer" is believed for so long, where no change of a job says otherwise: of a slurmctld whose clock was
+// set back nothing is newer until its clock is where it was.
 constexpr Duration kSameFor = 5min;
 // Slurm tells a start by the second, and may be wrong for ever: guesses that nothing comes of cost less than twenty
 // looks a minute.
@@ -263,6 +263,7 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, const std::vector<JobBr
     if (!fresh && it->second == brief.states) continue;
     it->second = brief.states;
     changed_at_ = now;
+    note_change(ask, now);
     if (!take_state(brief, jobs_.find(brief.id), ask, now)) differ.push_back(brief.id);
   }
   forget_unlisted(states);
@@ -319,7 +320,10 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, JobList table) {
   abandoned(ask);
   good(now);
   full_done_ = now;
+  const bool missed = std::exchange(changed_since_table_, TimePoint::max()) <= ask.at;
   if (table.unchanged) {
+    // Nor is it believed while states change: slurmctld's clock was set back, and nothing is newer by its own word.
+    if (missed) jobs_since_ = 0;
     if (ask.since == 0 || ask.since != jobs_since_) {  // unchanged since something that is no longer believed
       full_wanted_ = now;
       return;
@@ -396,6 +400,8 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, std::optional<Job> job)
   good(now);
   job_cost_ = (job_cost_ + (now - ask.at)) / 2;
   if (job) {
+    const auto before = jobs_.find(ask.job);
+    if (!before || before->states != job->states) note_change(ask, now);
     const auto* known = jobs_.entry(ask.job);
     if (known && known->lost) {  // the table was wrong: the next one must be whole
       jobs_since_ = 0;

@@ -22,11 +22,23 @@
 
 namespace bascule::slurm {
 
+// slurmctld saves its state each five seconds: killed later, it no longer loses a job. By our own clock since we know
+// of it; Slurm's may be another.
+inline constexpr Duration kSurelySaved = std::chrono::seconds(20);
+
 // Ended jobs leave by themselves, after MinJobAge.
 inline bool stays(const Job& job) {
   return !job.states.ended();
 }
 inline bool stays(const Node&) {
+  return true;
+}
+
+// Else the id was given anew, or the job was queued again.
+inline bool same_one(const Job& a, const Job& b) {
+  return a.submit_time == b.submit_time;
+}
+inline bool same_one(const Node&, const Node&) {
   return true;
 }
 
@@ -42,8 +54,8 @@ class MirrorCore final {
     TimePoint at{};
     std::uint64_t serial = 0;
   };
-  using JobTable = MirrorTable<JobId, Job, &stays>;
-  using NodeTable = MirrorTable<std::string, Node, &stays>;
+  using JobTable = MirrorTable<JobId, Job, &stays, &same_one>;
+  using NodeTable = MirrorTable<std::string, Node, &stays, &same_one>;
 
   MirrorCore(MirrorOptions options, TimePoint now);
 
@@ -86,9 +98,10 @@ class MirrorCore final {
   const std::string& why_unreachable() const noexcept { return why_; }
   TimePoint full_as_of() const noexcept { return full_as_of_; }
   bool listed_since_away() const noexcept { return full_as_of_ > away_at_; }
-  bool may_be_lost(JobId id) const noexcept {
+  bool may_be_lost(JobId id, TimePoint now) const noexcept {
     const auto* entry = jobs_.entry(id);
-    return !listed_since_away() || (entry != nullptr && entry->lost);
+    if (!listed_since_away()) return true;
+    return entry != nullptr && (entry->lost || now < entry->first_at + kSurelySaved);
   }
   TimePoint nodes_as_of() const noexcept { return nodes_as_of_; }
   // Serials of the last trusted full table's question, and of the last question at all.
@@ -114,6 +127,10 @@ class MirrorCore final {
   TimePoint nodes_due() const;
   bool asking() const noexcept;
   std::vector<Ask> questions(TimePoint now);
+  // An answer to this question tells of a change that the last table cannot have had.
+  void note_change(const Ask& ask, TimePoint now) noexcept {
+    if (ask.at >= full_done_) changed_since_table_ = std::min(changed_since_table_, now);
+  }
   // Is its answer evidence of absence? Not while an older question is open: slurmctld may be about to pause.
   bool counts(const Ask& ask) const noexcept;
 
@@ -169,7 +186,8 @@ class MirrorCore final {
   std::int64_t jobs_since_ = 0;
   std::int64_t jobs_newest_ = 0;  // the newest last_update seen
   std::int64_t nodes_since_ = 0;
-  TimePoint jobs_whole_{};  // when a table last came whole
+  TimePoint changed_since_table_ = TimePoint::max();  // when a change of states since the last table became known
+  TimePoint jobs_whole_{};                            // when a table last came whole
   TimePoint nodes_whole_{};
   TimePoint full_as_of_ = TimePoint::min();
   TimePoint away_at_ = TimePoint::min();  // when it last stopped answering

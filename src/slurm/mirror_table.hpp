@@ -19,8 +19,9 @@
 
 namespace bascule::slurm {
 
-// Key, Record, and a test for records that do not leave a table by themselves.
-template <class Key, class Record, bool (*Stays)(const Record&)>
+// Key, Record, a test for records that do not leave a table by themselves, and one whether two of a key are of one
+// thing.
+template <class Key, class Record, bool (*Stays)(const Record&), bool (*SameOne)(const Record&, const Record&)>
 class MirrorTable final {
  public:
   using Ptr = std::shared_ptr<const Record>;
@@ -30,7 +31,8 @@ class MirrorTable final {
   };
   struct Entry {
     Ptr record;                // as in records()
-    TimePoint known_at{};      // when the newest answer about it came in
+    TimePoint first_at{};      // when the first answer about it came in
+    TimePoint known_at{};      // when the newest one did
     TimePoint confirmed_at{};  // when the newest answer that agrees was asked for
     std::uint64_t serial = 0;  // of the last table that had it
     std::uint64_t epoch = 0;   // `lacking` belongs to it
@@ -77,9 +79,11 @@ class MirrorTable final {
 
   // One record in full. False when the answer is not surely newer than what is known.
   bool learn(const Key& key, Record record, TimePoint asked, TimePoint now) {
-    Entry& entry = entries_[key];
+    const auto [known_entry, fresh] = entries_.try_emplace(key);
+    Entry& entry = known_entry->second;
     if (asked < entry.known_at) return false;
     Ptr& known = records_[key];
+    if (fresh || (known && !SameOne(*known, record))) entry.first_at = now;
     const bool agrees = known && *known == record;
     agree(entry, asked, now);
     if (agrees) return true;

@@ -297,6 +297,41 @@ TEST_F(MirrorTest, AClockThatIsSetBackHidesNothingForLong) {
   EXPECT_TRUE(mirror->reachable());
 }
 
+// ... and while jobs come and go not for a minute: a table in which nothing changed is not believed.
+TEST_F(MirrorTest, AClockThatIsSetBackHidesLessWhileJobsFlow) {
+  JobDescription held = small_job();
+  held.hold = true;
+  const JobId id = world.fake.submit(held);
+  sync();
+  world.loop.advance(1min);
+  world.loop.step_wall(-1h);
+  NodeUpdate drain;
+  drain.state = "DRAIN";
+  drain.reason = "disk";
+  ASSERT_TRUE(world.fake.model().update_node(world.fake.now(), "x1", drain));
+  JobDescription change;
+  change.admin_comment = "new";
+  ASSERT_TRUE(world.fake.model().update_job(world.fake.now(), id, change));
+  const JobId other = world.fake.submit(small_job());
+  EXPECT_TRUE(wait([&] { return mirror->job(other) != nullptr; }, 10s));
+  EXPECT_TRUE(wait([&] { return mirror->node("x1")->states.has(NodeFlag::kDrain); }, 45s));
+  EXPECT_TRUE(wait([&] { return mirror->job(id)->admin_comment == "new"; }, 45s));
+}
+
+// slurmctld that is killed loses what it has not saved: for so long a job's id may be given to another, whatever
+// slurmctld's clock says of the job's age.
+TEST_F(MirrorTest, AYoungJobMayBeLostByOurOwnClock) {
+  sync();
+  world.loop.advance(1min);
+  world.loop.step_wall(-1h);
+  const JobId id = world.fake.submit(small_job());
+  ASSERT_TRUE(wait([&] { return mirror->job(id) != nullptr; }, 10s));
+  world.loop.step_wall(1h);
+  EXPECT_TRUE(mirror->may_be_lost(id)) << "its submit is an hour ago";
+  world.loop.advance(kSurelySaved);
+  EXPECT_FALSE(mirror->may_be_lost(id));
+}
+
 // Time passes between a look for questions and the setting of the alarm.
 TEST(MirrorCore, SleepsWithoutAnAlarmOnlyWhileAQuestionIsOpen) {
   TimePoint now{1h};
