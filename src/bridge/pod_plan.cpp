@@ -210,7 +210,11 @@ class PodPlanner final {
   // slurmctld does not list the job any more. `passed`: it lists younger ones.
   void with_lost_job(const PodPtr& pod, JobId id, bool passed) {
     if (had_ended(pod, id)) return;
-    const WallTime before = pod->meta.created - kClocksDiffer;
+    WallTime before = pod->meta.created - kClocksDiffer;
+    // Where Slurm's clock is further behind, by its own word.
+    if (const std::int64_t submitted = submitted_of(*pod); submitted > 0) {
+      before = std::min(before, WallTime(std::chrono::seconds(submitted)));
+    }
     if (passed && !(view_.restarted && before <= *view_.restarted)) {
       plan_.deletes.push_back({pod, id, "Slurm job " + id.str() + " has ended and is no longer listed", {}, before});
       return;

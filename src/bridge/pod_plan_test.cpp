@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/time.hpp"
 #include "bridge/names.hpp"
 #include "bridge/record.hpp"
 
@@ -306,6 +307,19 @@ TEST_F(PodPlanTest, AForgottenJobEndsThePodOnlyWhenSlurmctldHasBeenRunningSinceB
   ASSERT_EQ(made.conditions.size(), 1u);
   EXPECT_FALSE(made.conditions.front().known);
   EXPECT_EQ(made.conditions.front().message, made.warnings.front().note);
+}
+
+// To a Slurm whose clock is an hour behind it was started before the pod was made, though it was after.
+TEST_F(PodPlanTest, ThatSlurmctldHasBeenRunningSinceBeforeIsSaidByItsOwnClock) {
+  pod.meta.created = WallTime(std::chrono::hours(10));
+  view.labelled[JobId{7}] = {slurm::Knowledge::kGone, nullptr};
+  const auto running_since = [&](WallTime submitted) {
+    pod.meta.annotations = {{interner(names::kSlurmSubmitted), interner(std::to_string(epoch_seconds(submitted)))}};
+    return plan().deletes.at(0).running_since;
+  };
+  const WallTime behind = pod.meta.created - std::chrono::hours(1);
+  EXPECT_EQ(running_since(behind), behind);
+  EXPECT_EQ(running_since(pod.meta.created + std::chrono::hours(1)), pod.meta.created - kClocksDiffer);
 }
 
 TEST_F(PodPlanTest, ThatAJobIsUnknownIsWrittenOnceAndTakenBack) {
