@@ -19,6 +19,9 @@ namespace bascule::slurm {
 
 namespace {
 
+// One that was refused may have been over when it came, by the clock of a slurmctld ahead of ours: the next is good for
+// so much longer.
+constexpr Duration kClockBehind = std::chrono::hours(24);
 constexpr std::size_t kMaxToken = std::size_t{64} * 1024;
 
 [[noreturn]] void fail(const std::string& sentence) {
@@ -97,7 +100,8 @@ Task<std::string> from_key(std::shared_ptr<KeyState> state, bool refresh) {
   // Also when civil time was set back before the issue: the token would be good for longer than it should.
   const bool old = now < state->issued || now - state->issued >= state->lifetime / 2;
   if (refresh || state->token.empty() || old) {
-    state->token = sign_token(state->key, state->user, now, state->lifetime);
+    const Duration spare = refresh ? kClockBehind : Duration{};
+    state->token = sign_token(state->key, state->user, now, state->lifetime + spare);
     state->issued = now;
   }
   co_return state->token;

@@ -21,7 +21,7 @@ TokenSource fixed_token(std::string token);
 // white space around.
 TokenSource file_token(std::string path);
 // Signs HS256 tokens {iat, exp, sun} with the raw key bytes of jwt_hs256.key; made anew before half of `lifetime` has
-// passed.
+// passed. In place of one that was refused it makes one for a day more: Slurm's clock may be ahead.
 TokenSource key_token(const Clock& clock, std::string key, std::string user, Duration lifetime);
 // What a token says of itself, its claims iat and exp. It proves nothing: whether it is good, Slurm alone decides.
 struct TokenTimes {

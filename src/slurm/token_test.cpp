@@ -44,6 +44,19 @@ TEST(SlurmToken, KeyTokensAreMadeAnewInTime) {
   EXPECT_NE(test::run(loop, source(false)), second);
 }
 
+// For a slurmctld whose clock is an hour ahead each was over when it came.
+TEST(SlurmToken, AfterARefusalTheNextIsGoodForLonger) {
+  ManualLoop loop;
+  const TokenSource source = key_token(loop, "key", "root", 10min);
+  EXPECT_EQ(times_of(test::run(loop, source(false))).expires, loop.wall() + 10min);
+  const std::string longer = test::run(loop, source(true));
+  EXPECT_GE(times_of(longer).expires, loop.wall() + 2h);
+  loop.advance(4min);
+  EXPECT_EQ(test::run(loop, source(false)), longer);
+  loop.advance(2min);
+  EXPECT_EQ(times_of(test::run(loop, source(false))).expires, loop.wall() + 10min);
+}
+
 std::string jwt(std::string_view claims) {
   return "e30." + base64url_encode(claims) + ".c2lnbmF0dXJl";
 }
