@@ -131,6 +131,22 @@ void forget(Memory& memory, const Action& action) {
   if (is_unguarding(action)) memory.unguarded.reset();
 }
 
+void follow_clock(Memory& memory, Duration step) {
+  for (auto* all : {&memory.deleted, &memory.absent_since, &memory.healthy_since}) {
+    for (auto& [pod, when] : *all) when += step;
+  }
+  for (auto* all : {&memory.created, &memory.drained}) {
+    for (auto& [name, when] : *all) when += step;
+  }
+  for (auto& [node, sent] : memory.topology) sent.second += step;
+  for (auto& [pod, down] : memory.down) down.since += step;
+  for (auto& [node, hook] : memory.hooks) hook.seen += step;
+  for (auto& [node, refused] : memory.refused) refused.seen += step;
+  for (auto& [pod, behind] : memory.behind) behind.since += step;
+  for (auto& [slot, backoff] : memory.failed) backoff.until += step;
+  if (memory.unguarded) *memory.unguarded += step;
+}
+
 void settle(Memory& memory, const State& state, WallTime now) {
   std::set<std::string> names;
   std::set<Uid> alive, all;

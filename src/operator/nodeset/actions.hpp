@@ -171,6 +171,8 @@ bool may_prune(const DeleteSlurmNode& what, const SlurmNodeView* fresh);
 // To be called before an action is sent, and taken back when it has surely not been done.
 void remember(Memory& memory, const Action& action, WallTime now);
 void forget(Memory& memory, const Action& action);
+// Civil time has stepped: what was seen and sent is as old as it was.
+void follow_clock(Memory& memory, Duration step);
 // Forgets what has been seen back or is too old to matter. plan_nodeset() calls it.
 void settle(Memory& memory, const State& state, WallTime now);
 

@@ -176,6 +176,7 @@ struct NodeSetDriver::Impl {
     read(object, entry, now);
     co_await confirm(now, stop);
     if (now.planable) note_known(now.state, entry);
+    note_clock(entry);
     if (!now.state.spec.deleted && now.sure) tell_fault(entry, *object, now.trouble);
     const Plan plan = now.planable ? plan_nodeset(now.state, entry.memory, loop.wall()) : Plan{};
     DriverPass pass(parts, options, now, entry);
@@ -209,6 +210,15 @@ struct NodeSetDriver::Impl {
     } else if (!entry.unknown_since) {
       entry.unknown_since = loop.now();
     }
+  }
+
+  // Civil time may be set: pauses and what was sent a moment ago would last for an hour more, or be over at once.
+  void note_clock(Entry& entry) const {
+    const Duration ahead = loop.wall().time_since_epoch() - loop.now().time_since_epoch();
+    const Duration step = ahead - entry.ahead;
+    if (std::chrono::abs(step) < 1s) return;  // slewed, or nothing
+    entry.ahead = ahead;
+    follow_clock(entry.memory, step);
   }
 
   // What must not be taken from a copy, or is in none.

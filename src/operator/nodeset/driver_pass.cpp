@@ -291,7 +291,7 @@ Task<bool> DriverPass::act(Action action, std::stop_token stop) {
   const std::optional<Ground> ground = ground_of(action);
   std::string words = describe(action);
   if (ground && was_sent(*ground, words)) co_return true;
-  remember(entry_.memory, action, loop_.wall());
+  remember(entry_.memory, action, WallTime(loop_.now().time_since_epoch() + entry_.ahead));
   Performed result = co_await performer_.perform(action, stop);
   // What slurmctld was told of a topology is told again rather than taken for done.
   const auto* write = as<WriteSlurmNode>(action);

@@ -18,6 +18,7 @@ namespace bascule::op::nodeset {
 struct Entry {
   Uid uid;
   Memory memory;
+  Duration ahead{};  // of civil time over the loop's, for which the times of `memory` are
   // Slurm nodes written to: not again before the mirror has looked since.
   std::map<std::string, TimePoint> slurm_writes;
   // What was sent about a pod, or about the NodeSet (no name), and the version all of it was decided on: not again on

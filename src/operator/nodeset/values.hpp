@@ -240,7 +240,8 @@ struct State {
   SlurmView slurm;
 };
 
-// What the process remembers between plans. Losing it (a restart, with fresh views) costs time, never correctness.
+// What the process remembers between plans. Losing it (a restart, with fresh views) costs time, never correctness. All
+// times but slurmctld's own (reason_since) were read here: follow_clock() when civil time steps.
 struct Memory {
   struct Backoff {
     WallTime until{};
