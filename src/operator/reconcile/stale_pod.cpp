@@ -42,7 +42,8 @@ StalePlan plan_stale_pod(const json::Value& stateful_set, const std::vector<cons
     if (json::string_at(*pod, {"metadata", "labels", "controller-revision-hash"}) == wanted) continue;
     const std::optional<WallTime> since = not_ready_since(*pod);
     if (!since) continue;
-    if (now >= *since + kPatience) {
+    // A clock that is wrong must not hold it up for ever.
+    if (now < *since - kPatience || now >= *since + kPatience) {
       plan.remove = {std::string(json::string_at(*pod, {"metadata", "name"})),
                      std::string(json::string_at(*pod, {"metadata", "uid"}))};
       return plan;

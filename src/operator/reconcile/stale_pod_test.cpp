@@ -45,6 +45,12 @@ TEST(StalePod, WhatServesOrIsNewOrJustStartedStays) {
   EXPECT_EQ(plan(set(), {}), "");
 }
 
+// The clocks of kubelet and of this process may differ by an hour.
+TEST(StalePod, OneThatIsNotReadySinceTheFutureHoldsNothingUp) {
+  EXPECT_EQ(plan(set(), {pod(0, "old", "False", "2026-05-01T13:00:00Z")}), "c-0 u0");
+  EXPECT_EQ(plan(set(), {pod(0, "old", "False", "2026-05-01T12:00:05Z")}), "at 12:00:25");
+}
+
 TEST(StalePod, UntilTheStatefulSetIsSeenNothingIsOld) {
   EXPECT_EQ(plan(set(3, 2), {pod(0, "old", "False", "2026-05-01T11:00:00Z")}), "");
   EXPECT_EQ(plan(json::Value(json::Object{}), {pod(0, "old", "False", "2026-05-01T11:00:00Z")}), "");
