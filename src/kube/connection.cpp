@@ -70,7 +70,7 @@ class ExecSource final {
     // Somebody else has just got a new one, or the last is new: a plug-in is not run for each refused call.
     const bool new_enough = runs != runs_ || (have_ && loop_.now() - ran_at_ < kLeastRuns);
     const bool expired = have_ && current_.expires && loop_.wall() + kExpirySkew >= *current_.expires;
-    if (have_ && !expired && (!refresh || new_enough)) co_return current_.token;
+    if (have_ && (new_enough || (!expired && !refresh))) co_return current_.token;
     const ProgramResult result = co_await run();
     current_ = read_exec_result(exec_, result);
     have_ = true;

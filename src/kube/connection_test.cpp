@@ -158,6 +158,30 @@ TEST_F(Connections, a_plug_in_is_run_once_and_again_after_a_refusal) {
   EXPECT_EQ(fs::file_size(folder / "runs"), 4U);
 }
 
+// To a clock that is an hour ahead each of its tokens is over when it comes.
+TEST_F(Connections, a_plug_in_is_not_run_for_each_call_whatever_the_clock_says) {
+  write("login",
+        "#!/bin/sh\necho run >> \"$(dirname $0)/runs\"\n"
+        "echo '{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",'\n"
+        "echo '\"status\":{\"token\":\"t\",\"expirationTimestamp\":\"2020-01-01T00:00:00Z\"}}'\n");
+  fs::permissions(folder / "login", fs::perms::owner_all);
+  call(
+      [&](const std::string& url) {
+        Config config;
+        config.http.url = net::parse_url(url);
+        config.exec = Config::Exec{.command = (folder / "login").string(),
+                                   .args = {},
+                                   .env = {},
+                                   .api_version = "client.authentication.k8s.io/v1",
+                                   .install_hint = "",
+                                   .cluster_info = ""};
+        return config;
+      },
+      3);
+  EXPECT_EQ(tokens, std::vector<std::string>(3, "Bearer t"));
+  EXPECT_EQ(fs::file_size(folder / "runs"), 4U);
+}
+
 TEST_F(Connections, basic_credentials) {
   call(
       [](const std::string& url) {
