@@ -81,6 +81,7 @@ cmd_build() {
   local h=helm.sh/helm/v3 c=helm.sh/helm/v3/pkg/chartutil
   go_set helm "Helm 3.20.2" "1 min" "-X $h/internal/version.version=v3.20.2 -X $c.k8sVersionMajor=1 -X $c.k8sVersionMinor=36" helm.sh/helm/v3/cmd/helm=helm
   go_set fakenodes "fakenodes" "20 s" "" .=fakenodes
+  go_set dradrivers "dradrivers" "20 s" "" .=dradrivers
   if [ ! -e "$CACHE/images/pause.tar" ] || [ ! -e "$CACHE/images/busybox.tar" ]; then
     long_step "making the images pause:dev and busybox:stable" "5 s" "$CACHE/log/images.log" build_images
   fi

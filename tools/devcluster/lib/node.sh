@@ -85,6 +85,7 @@ up_node() { # INDEX
   start "containerd-$n"
   wait_for "containerd of $n" "$LOG/containerd-$n.log" ctr -a "$run/containerd.sock" version
   for t in "$CACHE"/images/*.tar "$STATE"/images/*.tar; do [ ! -e "$t" ] || import_image "$run/containerd.sock" "$t"; done
+  ctr -a "$run/containerd.sock" -n k8s.io image tag --force localhost/pause:dev registry.k8s.io/pause:3.10 >/dev/null   # what manifests name
   define "kubelet-$n" "$BIN/kubelet" --config "$STATE/$n/kubelet.yaml" --kubeconfig "$STATE/$n.kubeconfig" \
     --root-dir "$STATE/$n/kubelet" --hostname-override="$n" --node-ip="$GATEWAY"
   start "kubelet-$n"
