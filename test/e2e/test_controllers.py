@@ -94,23 +94,20 @@ def test_daemon_sets_in_a_managed_namespace_are_left_alone(bascule, kube, slurm,
 
 
 @pytest.mark.skipif(HYBRID, reason="a slurmd that runs takes a node that is down back at once (ReturnToService=2)")
-@pytest.mark.parametrize("state,reason", [("DRAIN", "Drained"), ("DOWN", "Down")])
-def test_a_node_says_why_slurm_starts_nothing_on_it(bascule, kube, slurm, cluster, state, reason):
+def test_a_node_says_why_slurm_starts_nothing_on_it(bascule, kube, slurm, cluster):
     node = cluster.workers[1]
 
-    def ready():
-        return condition(kube.core.read_node(node), "SlurmReady")
-
     def told(status, why, message):
-        said = ready()
+        said = condition(kube.core.read_node(node), "SlurmReady")
         assert said and (said.status, said.reason, said.message) == (status, why, message), said
         return True
 
-    slurm.scontrol("update", f"NodeName={node}", f"State={state}", "Reason=fan 3 is broken")
     try:
-        eventually(lambda: told("False", reason, "fan 3 is broken (root)"), "reason and who")
-        events = kube.core.list_event_for_all_namespaces(field_selector=f"involvedObject.kind=Node,involvedObject.name={node},reason=Slurm{reason}").items
-        assert any("fan 3 is broken" in e.message for e in events), [e.message for e in events]
+        for state, reason, words in (("DRAIN", "Drained", "fan 3 is loud"), ("DOWN", "Down", "fan 3 is broken")):
+            slurm.scontrol("update", f"NodeName={node}", f"State={state}", f"Reason={words}")
+            eventually(lambda: told("False", reason, f"{words} (root)"), "reason and who")
+            events = kube.core.list_event_for_all_namespaces(field_selector=f"involvedObject.kind=Node,involvedObject.name={node},reason=Slurm{reason}").items
+            assert any(words in e.message for e in events), [e.message for e in events]
     finally:
         slurm.scontrol("update", f"NodeName={node}", "State=RESUME")
     eventually(lambda: told("True", "InService", "Slurm starts jobs on this node"), "it is back")
@@ -154,3 +151,13 @@ def test_a_topology_spread_is_refused_with_a_sentence(bascule, kube, slurm):
 
     eventually(told, "`kubectl describe job` has the same sentence")
     assert not kube.pods(job="spread") and not live(slurm)
+
+
+def test_an_annotation_of_an_old_release_has_no_effect_and_is_told(bascule, kube, slurm):
+    """As slurm-bridge's own examples of JobSets have them."""
+    made = pod("old", "sleep 2")
+    made["metadata"]["annotations"] = {"slinky.slurm.net/job-name": "of-old"}
+    kube.apply(made)
+    eventually(lambda: any("slinky.slurm.net/job-name is of an old release and has no effect" in s for s in kube.said_about(kube.pod("old"))), "the pod says so")
+    eventually(lambda: kube.pod("old").status.phase == "Succeeded", "it has run")
+    assert slurm.job(kube.job_id(kube.pod("old")))["name"] != "of-old"
