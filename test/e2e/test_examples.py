@@ -242,6 +242,8 @@ EXPECTED = {
     "leaderworkerset-leader.yaml": Example(6, ends=False, names=("vllm-0", "vllm-1"), jobs=2, act=serve_and_grow, after=without_new_nodes),
     "dra-job.yaml": Example(1, names=("gpu",), act=claimed(GPU, "n3", "n4")),
     "dra-podgroup.yaml": Example(2, names=("gpu-pair",), jobs=1, act=claimed(GPU, "n3", "n4")),
+    "dra-nvidia-job.yaml": Example(1, names=("nvidia",), act=claimed(NVIDIA, "n3")),
+    "dra-nvidia-pod.yaml": Example(1, names=("nvidia-pod",), act=claimed(NVIDIA, "n3")),
     "dra-cpu.yaml": Example(1, ends=False, names=("pinned",), act=claimed(CPU, "n2"), check=a_share),
     "dra-gpu-beside-cpu.yaml": Example(1, ends=False, names=("whole-node",), act=claimed(GPU, "n3", "n4"), check=the_whole_node),
 }
