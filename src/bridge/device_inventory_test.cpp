@@ -227,6 +227,15 @@ TEST(NormalGres, WithoutSocketsAndOrder) {
   EXPECT_EQ(normal_gres("(null)"), "");
 }
 
+TEST(GresCount, ByTypeAndBeforeIt) {
+  const std::string_view gres = "gpu:2,gpu:a:1(S:0,1),shard:8,gpu:b,gpu:c:4(S:0)";
+  EXPECT_EQ(gres_count(gres, "c"), 4u);
+  EXPECT_EQ(gres_index(gres, "c"), 4u);
+  EXPECT_EQ(gres_count(gres, "b"), 1u);
+  EXPECT_EQ(gres_index(gres, "b"), 3u);
+  EXPECT_EQ(gres_count(gres, "d"), 0u);
+}
+
 struct SelectorCase {
   const char* text;
   std::optional<bool> wanted;

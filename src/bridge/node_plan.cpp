@@ -373,8 +373,8 @@ class Planner final {
   // Such a job would end with the node, pod or no pod.
   bool is_required() const { return !sides_.jobs_known || sides_.required_by; }
   std::string required_until() const {
-    if (!sides_.jobs_known) return "Slurm's jobs are known";
-    return fmt::format("job {}, which requires it by name, is over or requires it no more", sides_.required_by->value);
+    if (!sides_.jobs_known) return "is removed when Slurm's jobs are known";
+    return fmt::format("is removed when job {}, which requires it by name, is over", sides_.required_by->value);
   }
   void say_outdated(const NodeShape& wanted, std::string_view when) {
     say(kube::EventType::kNormal, "SlurmNodeOutdated",
@@ -461,9 +461,8 @@ class Planner final {
       return;
     }
     if (drain && is_idle(*slurm_) && kube_ != nullptr) {
-      const std::string over = is_reserved() ? "its reservation is over" : required_until();
-      say(kube::EventType::kNormal, "SlurmNodeRemoving",
-          fmt::format("Slurm node {} is removed when {}", sides_.slurm_name, over));
+      const std::string over = is_reserved() ? "is removed when its reservation is over" : required_until();
+      say(kube::EventType::kNormal, "SlurmNodeRemoving", fmt::format("Slurm node {} {}", sides_.slurm_name, over));
     }
     wake_at(now_ + kDrainLook);
     const std::string text = removal_reason(sides_.slurm_name);
