@@ -123,20 +123,19 @@ class Process {
     world_.pause();
     if (!alive_) throw Killed();
   }
-  // `late`: what it does when it comes though nobody waits for it any more. What slurmrestd was asked outlives the
-  // process; the API server has dropped it by the time that another leads.
+  // `late`: what it does when it comes though nobody waits for it any more.
   using Late = std::function<void()>;
   template <class Failure>
-  void send(const Late& late, unsigned fails_one_in, const Failure& failure, bool outlives) {
+  void send(const Late& late, unsigned fails_one_in, const Failure& failure) {
     world_.pause();
     if (alive_ && !world_.fails(fails_one_in)) return;
-    if (alive_ || outlives) world_.may_come_late(late);
+    world_.may_come_late(late);
     if (!alive_) throw Killed();
     throw failure;
   }
   template <class F>
   void kube(F&& effect, const Late& late = nullptr) {
-    send(late, 30, NotDone(), false);
+    send(late, 30, NotDone());
     effect();
     pause();
     if (world_.fails(30)) throw NotDone();
@@ -157,7 +156,7 @@ class Process {
       pause();
       throw SlurmAway{world_.one_in(2)};
     }
-    send(late, 40, SlurmAway{!late && world_.one_in(2)}, true);
+    send(late, 40, SlurmAway{!late && world_.one_in(2)});
     if (!world_.slurm_up) throw SlurmAway{world_.one_in(2)};
     effect();
     pause();
