@@ -123,19 +123,20 @@ class Process {
     world_.pause();
     if (!alive_) throw Killed();
   }
-  // `late`: what it does when it comes though nobody waits for it any more.
+  // `late`: what it does when it comes though nobody waits for it any more. What slurmrestd was asked outlives the
+  // process; the API server has dropped it by the time that another leads.
   using Late = std::function<void()>;
   template <class Failure>
-  void send(const Late& late, unsigned fails_one_in, const Failure& failure) {
+  void send(const Late& late, unsigned fails_one_in, const Failure& failure, bool outlives) {
     world_.pause();
     if (alive_ && !world_.fails(fails_one_in)) return;
-    world_.may_come_late(late);
+    if (alive_ || outlives) world_.may_come_late(late);
     if (!alive_) throw Killed();
     throw failure;
   }
   template <class F>
   void kube(F&& effect, const Late& late = nullptr) {
-    send(late, 30, NotDone());
+    send(late, 30, NotDone(), false);
     effect();
     pause();
     if (world_.fails(30)) throw NotDone();
@@ -156,7 +157,7 @@ class Process {
       pause();
       throw SlurmAway{world_.one_in(2)};
     }
-    send(late, 40, SlurmAway{!late && world_.one_in(2)});
+    send(late, 40, SlurmAway{!late && world_.one_in(2)}, true);
     if (!world_.slurm_up) throw SlurmAway{world_.one_in(2)};
     effect();
     pause();
