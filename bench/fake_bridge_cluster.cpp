@@ -115,7 +115,10 @@ class World final {
     if (what == "others") return make_others(count);
     json::Object of_job, of_pod;
     if (what == "waiting") of_job["slurmjob.slinky.slurm.net/partition"] = "closed";
-    if (what == "endless") of_pod["fake/run-for"] = "forever";
+    if (what == "endless") {  // eight on a node
+      of_job["slurmjob.slinky.slurm.net/exclusive"] = "false";
+      of_pod["fake/run-for"] = "forever";
+    }
     for (int i = 0; i < count; ++i) {
       const std::string name = fmt::format("job{}", made_++);
       // As the Job controller writes them, which make a good part of a pod in a cache.
