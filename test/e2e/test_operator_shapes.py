@@ -34,7 +34,7 @@ def disk(elsewhere):
     def clean():
         elsewhere.on_login("scancel", "-u", "slurm", check=False)
         elsewhere.patch("disk", {"spec": {"replicas": 1, "pinToNode": False, "updateStrategy": None, "persistentVolumeClaimRetentionPolicy": None,
-                                          "slurmd": {"env": None, **image("slurmd"), "imagePullPolicy": None}}})
+                                          "slurmd": {"env": None, **image("slurmd")}}})
         eventually(lambda: elsewhere.serves("disk", 1), "one worker serves", every=0.5)
 
     clean()
@@ -128,8 +128,13 @@ def test_a_job_gets_the_gpu_of_gres_conf_alone(elsewhere):
 
 def test_a_node_s_annotation_is_its_place_in_the_topology(elsewhere):
     """A job has nodes that switches connect: the two on the node that names one, but not these and one that is behind none."""
-    topology = elsewhere.on_login("scontrol", "show", "topology")
-    assert re.search(r"SwitchName=s2 .*Nodes=gpu-\[0-1\]", topology), topology
+
+    def placed():
+        said = elsewhere.on_login("scontrol", "show", "topology")
+        assert re.search(r"SwitchName=s2 .*Nodes=gpu-\[0-1\]", said), said
+        return True
+
+    eventually(placed, "slurmctld has been told", every=0.5)
     done(elsewhere, elsewhere.sbatch("true", "-N2", "-w", "gpu-[0-1]"))
     with pytest.raises(AssertionError, match="configuration is not available"):
         elsewhere.sbatch("true", "-N2", "-w", "gpu-0,disk-0")
@@ -182,16 +187,16 @@ def test_a_bad_image_stops_a_roll_out_which_goes_on_with_a_good_one(disk):
     def says():
         ready()
         said = disk.explain("nodeset/disk")
-        stuck = [p for p in said["pods"] if p["state"] == "ErrImageNeverPull"]
+        stuck = [p for p in said["pods"] if p["state"] in ("ErrImagePull", "ImagePullBackOff")]
         assert len(stuck) == 1 and "nowhere" in stuck[0]["why"], said
         return stuck[0]["pod"]
 
-    disk.patch("disk", {"spec": {"slurmd": {"image": "ghcr.io/bascule/slurmd:nowhere", "imagePullPolicy": "Never"}}})
+    disk.patch("disk", {"spec": {"slurmd": {"image": "ghcr.io/bascule/slurmd:nowhere"}}})
     stuck = eventually(says, "one worker lacks its image, and that is said", every=0.3)
     (other,) = set(before) - {stuck}
     always(lambda: ready() == 1 and disk.uids("disk")[other] == before[other], 5, "the roll-out stops there", every=0.5)
     done(disk, disk.sbatch("true", "-w", other))
-    disk.patch("disk", {"spec": {"slurmd": generation(3)["slurmd"] | image("slurmd") | {"imagePullPolicy": None}}})
+    disk.patch("disk", {"spec": {"slurmd": generation(3)["slurmd"] | image("slurmd")}})
     eventually(lambda: ready() == 2 and disk.serves("disk", 2), "both have the good one", within=240, every=0.2)
     assert set(disk.uids("disk").values()).isdisjoint(before.values())
     assert fewest == 1, "nobody served for a while"
