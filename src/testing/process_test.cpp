@@ -150,13 +150,12 @@ TEST_F(ProcessTest, ARequestThatNobodyWaitsForMayArriveAllTheSame) {
       });
       process.start();
       loop.advance(dies ? 100ms : 5500ms);
-      EXPECT_EQ(sent, 1);
       process.kill();
       const std::size_t before = server.count(kube::resources::kPods);
       loop.advance(20s);
       late += server.count(kube::resources::kPods) - before;
       loop.advance(1h);
-      EXPECT_LE(server.count(kube::resources::kPods), 1u);
+      EXPECT_LE(server.count(kube::resources::kPods), static_cast<std::size_t>(sent));  // each once at most
     }
     EXPECT_GT(late, 3u);
   }

@@ -158,27 +158,5 @@ TEST(NodeSetDriverPass, ThatSlurmIsNotKnownIsAReasonOfItsOwn) {
       << ready_of(world, "foo");
 }
 
-// A drain that was just sent is not sent again before Slurm was looked at since: by a clock that was set back that is
-// in an hour.
-TEST(NodeSetDriverPass, AStepOfTheClockHoldsNothingUp) {
-  DriverWorld world;
-  ASSERT_TRUE(world.runs("foo", 3)) << world.events();
-  const JobId job = world.job_on("foo-2", std::nullopt);
-  const auto is_drained = [&] { return world.slurm.model().node("foo-2")->view.states.has(slurm::NodeFlag::kDrain); };
-  for (const Duration step : {Duration(-1h), Duration(2h), Duration(-1h)}) {
-    world.patch_nodeset("foo", "{spec: {replicas: 2}}");
-    ASSERT_TRUE(world.until(is_drained, 1min)) << world.events();
-    world.loop.step_wall(step);
-    world.patch_nodeset("foo", "{spec: {replicas: 3}}");
-    ASSERT_TRUE(world.until([&] { return !is_drained(); }, 1min)) << world.events();
-    world.patch_nodeset("foo", "{spec: {replicas: 2}}");
-    EXPECT_TRUE(world.until(is_drained, 1min)) << world.events();
-    world.patch_nodeset("foo", "{spec: {replicas: 3}}");
-    ASSERT_TRUE(world.until([&] { return !is_drained(); }, 2h)) << world.events();
-  }
-  EXPECT_TRUE(world.is_running(job));
-  EXPECT_THAT(world.killed_jobs, IsEmpty());
-}
-
 }  // namespace
 }  // namespace bascule::op::nodeset
