@@ -166,8 +166,11 @@ def test_the_webhook_renews_its_certificate(cluster, release, tmp_path):
     def secret():
         return get(cluster, "secret", "slurm-bridge-admission")["data"]
 
-    mount(secret(), tmp_path)
+    for part in ("tls.key", "tls.crt"):
+        (tmp_path / part).write_text("what kubelet brought before the Secret was mended")
     with webhook_of_the_chart(cluster, namespace, tmp_path) as port:
+        eventually(lambda: "waits for a certificate" in (tmp_path / "log").read_text())
+        mount(secret(), tmp_path)
         eventually(lambda: is_trusted(cluster, port))
         make_certificate(tmp_path, "somebody-else")  # one that does not name the Service
         wrong = {part: base64.b64encode((tmp_path / part).read_bytes()).decode() for part in ("tls.key", "tls.crt")}
