@@ -126,6 +126,8 @@ class ClaimPlanner final {
       return fmt::format("it asks for {} of class {}, and Slurm job {} has {} there that are free{}", total, name,
                          at_.job.str(), usable.size(), unfree);
     }
+    // By number, so that what is cut below depends on nothing but which these are.
+    std::ranges::sort(usable.begin(), usable.begin() + static_cast<std::ptrdiff_t>(total), {}, &NumberedDevice::number);
     std::size_t next = 0;
     for (std::size_t i = 0; i < wants.size(); ++i) {
       const auto count = static_cast<std::size_t>(wants[i]->count);

@@ -47,6 +47,8 @@ class DeviceLedger final {
   bool ours(const ResourceClaim& claim) const;
   // The claim of ours that belongs to this pod; nullptr: none.
   ClaimPtr claim_of(const kube::Pod& pod) const;
+  // A claim of it is being written or was, and is not seen yet.
+  bool assumes(const Uid& pod) const noexcept { return assumed_.contains(pod); }
   // Who holds the device, except for `pod`: "claim ns/name"; empty: nobody.
   std::string holder(const DeviceId& device, const kube::Pod& pod) const;
   // Being written for this pod; until the server shows the claim, or forget().

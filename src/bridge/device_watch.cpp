@@ -19,7 +19,8 @@ DeviceWatch::DeviceWatch(kube::Client& kube, json::Interner& interner, const Con
       ledger_(config.scheduler_name, config.device_drivers),
       slices_(kube, {.resource = kResourceSlices}, decode_slice, interner),
       classes_(kube, {.resource = kDeviceClasses}, decode_class, interner),
-      claims_(kube, {.resource = kResourceClaims}, decode_claim, interner),
+      // A claim that an API server does not remember yet would have its devices given again.
+      claims_(kube, {.resource = kResourceClaims, .fresh = true}, decode_claim, interner),
       gate_(kube.loop()) {
   slices_.on_change([this](const SlicePtr& before, const SlicePtr& after) { ledger_.on_slice(before, after); });
   classes_.on_change([this](const ClassPtr& before, const ClassPtr& after) { ledger_.on_class(before, after); });

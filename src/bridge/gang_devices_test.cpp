@@ -220,5 +220,17 @@ TEST(TasksWithDevices, ByTheScarcestClass) {
   EXPECT_EQ(tasks("gres/gpu:a:2,gres/gpu:a=x,gres/gpu:a=0"), std::nullopt);
 }
 
+// A member that is there holds devices of the job, seen or not.
+TEST_F(DeviceGangTest, W18NothingIsGivenBesideAMemberWhoseClaimIsNotSeen) {
+  view.root->gang->minimum = 2;
+  const auto one = add_member("w-1");
+  const auto two = add_member("w-2");
+  run_job({"w-1", "w-2"}, {{"n1", 2, "0-1", 2}});
+  bind(*two, 7, "n1");
+  EXPECT_THAT(plan().binds, IsEmpty());
+  ledger.on_claim(nullptr, claim(*two, "n1", {0}));
+  EXPECT_EQ(plan().binds.size(), 1U);
+}
+
 }  // namespace
 }  // namespace bascule::bridge

@@ -355,7 +355,7 @@ class Planner final {
     if (is_drained()) {
       if (!has_our_reason()) return std::nullopt;  // its administrator has it
       if (is_idle(*slurm_) && !is_reserved()) {
-        plan_.remove = true;
+        plan_.remove = plan_.anew = true;
         plan_.update.reset();
         return std::nullopt;
       }

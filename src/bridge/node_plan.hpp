@@ -82,6 +82,7 @@ struct NodePlan {
   std::optional<slurm::NodeUpdate> update;  // features, topology, extra
   std::optional<slurm::NodeUpdate> state;   // DRAIN, UNDRAIN or RESUME with reason
   bool remove = false;
+  bool anew = false;          // it is registered anew after that
   std::optional<bool> taint;  // set or take away
   bool need_partitions = false;
   std::optional<TimePoint> wake;  // plan again at this time at the latest

@@ -26,7 +26,7 @@ constexpr Duration kPartitionsAge = std::chrono::seconds(60);
 // Nodes drained at once to be registered anew with another size.
 constexpr std::size_t kMaxReshaping = 1;
 constexpr Duration kTurnLook = 1s;
-constexpr Duration kTablePatience = 10s;
+constexpr Duration kTableServes = 60s;  // of the jobs, before a node goes for good
 constexpr std::int32_t kAlreadyExists = 2168;
 constexpr int kRounds = 2;
 
@@ -139,10 +139,7 @@ struct NodeSync::Impl {
     }
     sides.may_reshape = may_reshape(name);
     sides.jobs_known = parts.mirror.synced();
-    if (sides.slurm && sides.slurm->states.has(slurm::NodeFlag::kDrain) &&
-        sides.slurm->states.has(slurm::NodeFlag::kExternal)) {
-      sides.required_by = parts.mirror.job_that_requires(name);
-    }
+    sides.required_by = parts.mirror.job_that_requires(name);
     if (sides.nodes.size() == 1 && !sides.slurm) sides.leaving = leaving_as(*sides.nodes.front());
     return sides;
   }
@@ -249,7 +246,7 @@ struct NodeSync::Impl {
       }
     }
     if (plan.state) co_await change_state(name, *plan.state, stop);
-    if (plan.remove) co_await remove(name, stop);
+    if (plan.remove) co_await remove(name, plan.anew, stop);
     if (plan.taint) co_await taint(name, *plan.taint, stop);
     if (refused) std::rethrow_exception(refused);
   }
@@ -286,11 +283,11 @@ struct NodeSync::Impl {
     co_return true;
   }
 
-  Task<> remove(std::string name, std::stop_token stop) {
-    // For good: a job that came since the last table may require the node.
-    if (!reshaping.contains(name)) {
-      const bool listed = co_await parts.mirror.next_full(stop, loop.now() + kTablePatience);
-      if (!listed || parts.mirror.job_that_requires(name)) co_return controller.add_after(name, kTurnLook);
+  Task<> remove(std::string name, bool anew, std::stop_token stop) {
+    // A job that came since the last table may require the node.
+    if (!anew && parts.mirror.full_as_of() < loop.now() - kTableServes) {
+      parts.mirror.want_full();
+      co_return controller.add_after(name, kTurnLook);
     }
     parts.must_lead();
     try {

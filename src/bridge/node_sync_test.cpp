@@ -267,7 +267,7 @@ TEST_F(NodeSyncTest, ANodeThatAWaitingJobRequiresStaysInSlurm) {
   there.required_nodes = {"n1"};
   there.hold = true;
   const JobId job = slurm_.submit(there);
-  settle();
+  settle(1min);
   patch("n1", R"({"metadata":{"labels":{"scheduler.slinky.slurm.net/external-node":null}}})");
   settle(5min);
   ASSERT_TRUE(slurm_node("n1"));
@@ -353,6 +353,25 @@ TEST_F(NodeSyncTest, SizeChangesRegisterAnew) {
 }
 
 // A topology that Slurm does not know keeps the node neither in service nor silent.
+// What waits for the node by name would wait for ever.
+TEST_F(NodeSyncTest, ANodeThatAJobRequiresIsRegisteredAnewAllTheSame) {
+  add_node("n1");
+  start();
+  slurm::JobDescription there;
+  there.required_nodes = {"n1"};
+  there.hold = true;
+  slurm_.submit(there);
+  patch("n1", R"({"spec":{"unschedulable":true}})");
+  settle(1min);
+  api_.patch(r::kNodes, {"", "n1"}, json::parse(R"({"status":{"allocatable":{"cpu":"4"}}})"), "status");
+  settle(3min);
+  ASSERT_TRUE(slurm_node("n1"));
+  EXPECT_EQ(slurm_node("n1")->cpus, 4u);
+  patch("n1", R"({"spec":{"unschedulable":false}})");
+  settle(1min);
+  EXPECT_FALSE(slurm_node("n1")->states.has(slurm::NodeFlag::kDrain));
+}
+
 TEST_F(NodeSyncTest, ARefusedTopologyDoesNotHoldUpADrain) {
   add_node("n1");
   start();

@@ -211,10 +211,10 @@ class PodPlanner final {
   void with_lost_job(const PodPtr& pod, JobId id, bool passed) {
     if (had_ended(pod, id)) return;
     WallTime before = pod->meta.created - kClocksDiffer;
-    // Where Slurm's clock is further behind, by its own word.
-    if (const std::int64_t submitted = submitted_of(*pod); submitted > 0) {
-      before = std::min(before, WallTime(std::chrono::seconds(submitted)));
-    }
+    // Where Slurm's clock is further behind, by its own word. No clock is days behind: the pod joined an old job.
+    const WallTime submitted{std::chrono::seconds(submitted_of(*pod))};
+    const bool told = submitted > WallTime{};
+    if (told && submitted > pod->meta.created - std::chrono::hours(24)) before = std::min(before, submitted);
     if (passed && !(view_.restarted && before <= *view_.restarted)) {
       plan_.deletes.push_back({pod, id, "Slurm job " + id.str() + " has ended and is no longer listed", {}, before});
       return;

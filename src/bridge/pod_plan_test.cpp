@@ -311,7 +311,7 @@ TEST_F(PodPlanTest, AForgottenJobEndsThePodOnlyWhenSlurmctldHasBeenRunningSinceB
 
 // To a Slurm whose clock is an hour behind it was started before the pod was made, though it was after.
 TEST_F(PodPlanTest, ThatSlurmctldHasBeenRunningSinceBeforeIsSaidByItsOwnClock) {
-  pod.meta.created = WallTime(std::chrono::hours(10));
+  pod.meta.created = WallTime(std::chrono::hours(240));
   view.labelled[JobId{7}] = {slurm::Knowledge::kGone, nullptr};
   const auto running_since = [&](WallTime submitted) {
     pod.meta.annotations = {{interner(names::kSlurmSubmitted), interner(std::to_string(epoch_seconds(submitted)))}};
@@ -320,6 +320,8 @@ TEST_F(PodPlanTest, ThatSlurmctldHasBeenRunningSinceBeforeIsSaidByItsOwnClock) {
   const WallTime behind = pod.meta.created - std::chrono::hours(1);
   EXPECT_EQ(running_since(behind), behind);
   EXPECT_EQ(running_since(pod.meta.created + std::chrono::hours(1)), pod.meta.created - kClocksDiffer);
+  EXPECT_EQ(running_since(pod.meta.created - std::chrono::hours(100)), pod.meta.created - kClocksDiffer)
+      << "a member that was made anew: its job is old";
 }
 
 TEST_F(PodPlanTest, ThatAJobIsUnknownIsWrittenOnceAndTakenBack) {

@@ -127,6 +127,7 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
   view.pods = index->pods(unit);
   view.pods_followed = pods.following();
   if (view.pods.empty()) {
+    for (const auto& [pod, doubt] : memory[unit].doubted) table.usage().forget(pod);
     memory.erase(unit);  // what is left of its jobs is the pod sync's
     wait_for_nodes.erase(unit);
     wait_for_volumes.erase(unit);

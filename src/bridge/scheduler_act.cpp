@@ -314,7 +314,8 @@ Task<> Scheduler::Impl::bind_pods(std::vector<UnitPlan::Bind> binds, Uid unit, s
   for (const PodPtr& pod : index->pods(unit)) {
     const Uid& uid = pod->meta.uid;
     const bool tried = std::ranges::any_of(binds, [&uid](const auto& one) { return one.pod->meta.uid == uid; });
-    if (!tried && wants_node(*pod) && !memory[unit].binding.contains(uid)) devices.forget(uid);
+    const bool may_hold = memory[unit].binding.contains(uid) || memory[unit].doubted.contains(uid);
+    if (!tried && wants_node(*pod) && !may_hold) devices.forget(uid);
   }
   std::set<Uid> unready;
   co_await each_at_once(loop, binds, [this, &unit, &unready, &stop](const UnitPlan::Bind& bind) {
@@ -433,7 +434,9 @@ Task<> Scheduler::Impl::bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token 
       unassume(unit, uid);
     }
     if (failed) memory[unit].bind_after = loop.now() + 1s;
-    if (bind.device_claim) co_await devices.undo(bind.pod, bind.device_claim->key, stop);
+    // It stays where a call before this one may have bound the pod yet.
+    if (bind.device_claim && !memory[unit].doubted.contains(uid))
+      co_await devices.undo(bind.pod, bind.device_claim->key, stop);
     if (failed) controller->add_after(unit.str(), 1s);
     co_return;
   }

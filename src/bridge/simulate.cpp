@@ -44,6 +44,9 @@ std::string describe(const slurm::JobDescription& job) {
     parts.push_back(*job.memory_per_node > 0 ? fmt::format("{} MiB", *job.memory_per_node) : "all memory");
   }
   if (job.tres_per_node) parts.push_back(*job.tres_per_node);
+  if (job.tasks) parts.push_back(fmt::format("{} tasks", *job.tasks));
+  if (job.memory_per_cpu) parts.push_back(fmt::format("{} MiB a CPU", *job.memory_per_cpu));
+  if (job.tres_per_task) parts.push_back(*job.tres_per_task + " a task");
   if (job.partition) parts.push_back("partition " + *job.partition);
   if (job.account) parts.push_back("account " + *job.account);
   if (job.time_limit) parts.push_back(fmt::format("{} min", *job.time_limit));

@@ -197,6 +197,22 @@ bool UnitPlanner::knows_layout(const HeldJob& held) {
   return false;
 }
 
+// Members of one job take of the same devices: one that is on the node, or may be, has some, whether its claim is seen
+// or not.
+const kube::Pod* UnitPlanner::claimless_on(const std::string& node, const kube::Pod& pod) const {
+  const auto is_there = [&](const kube::Pod& other) {
+    const auto binding = memory_.binding.find(other.meta.uid);
+    const auto doubt = memory_.doubted.find(other.meta.uid);
+    return other.node_name.view() == node || (binding != memory_.binding.end() && binding->second.node.str() == node) ||
+           (doubt != memory_.doubted.end() && doubt->second.node.str() == node);
+  };
+  for (const PodPtr& other : unit_.pods) {
+    if (other->meta.uid == pod.meta.uid || other->terminal() || !needs_claim(*other) || !is_there(*other)) continue;
+    if (!nodes_.devices()->claim_of(*other) && !nodes_.devices()->assumes(other->meta.uid)) return other.get();
+  }
+  return nullptr;
+}
+
 // What it gives is taken.
 std::expected<WantedClaim, ClaimProblem> UnitPlanner::choose_devices(const HeldJob& held, std::size_t i,
                                                                      const kube::Node& node,
@@ -205,6 +221,10 @@ std::expected<WantedClaim, ClaimProblem> UnitPlanner::choose_devices(const HeldJ
   const DeviceLedger* devices = nodes_.devices();
   if (devices == nullptr) return std::unexpected(ClaimProblem{"has no devices for the pod: none are read here"});
   const Placement at{job, node.meta.key.name, held.hosts[i], nodes_.slurm_node(held.hosts[i])};
+  if (const kube::Pod* other = claimless_on(node.meta.key.name, *held.pods[i])) {
+    return std::unexpected(
+        ClaimProblem{fmt::format("waits for the claim of pod {} to be seen", other->meta.key.str()), true});
+  }
   auto wanted = plan_claim(*held.pods[i], at, memory_.layouts.at(job), *devices, taken);
   if (!wanted) return wanted;
   for (DeviceId& device : wanted->devices()) taken.insert(std::move(device));

@@ -40,12 +40,12 @@ UnitPlan UnitPlanner::run() {
       wake_at(one.second.until);
       return false;
     }
-    if (waits_still && !memory_.binding.contains(one.first)) plan_.unseen.push_back(one.first);
+    if (!memory_.binding.contains(one.first)) plan_.unseen.push_back(one.first);
     return true;
   });
   std::erase_if(memory_.denied, [&waits](const auto& one) { return !waits.contains(one.first); });
   if (!slurm_.synced) {
-    if (waiting.empty()) return {};
+    if (waiting.empty()) return std::move(plan_);
     wake_at(now_ + 1s);
     wait(waiting, "SlurmUnknown", slurm_.why.empty() ? "waiting for the first job table from Slurm" : slurm_.why);
     return std::move(plan_);

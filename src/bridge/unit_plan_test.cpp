@@ -148,6 +148,9 @@ TEST_F(UnitPlanTest, APodWhoseBindingMayBeOnItsWayGetsNoOtherNode) {
   now += 20s;
   EXPECT_EQ(plan().unseen, std::vector<Uid>{pod.meta.uid}) << "its place there is free";
   EXPECT_EQ(plan().binds.size(), 1u);
+  memory.doubted[pod.meta.uid] = {NodeName("n1"), now + 20s};
+  pod.meta.deleted = WallTime(1s);
+  EXPECT_EQ(plan().unseen, std::vector<Uid>{pod.meta.uid}) << "it waits no more, and is there for as long as it likes";
 }
 
 // It may have run and ended unseen; but an etcd that was restored knows of no binding.

@@ -109,6 +109,7 @@ class UnitPlanner final {
   bool knows_layout(const HeldJob& held);
   std::expected<WantedClaim, ClaimProblem> choose_devices(const HeldJob& held, std::size_t i, const kube::Node& node,
                                                           std::set<DeviceId>& taken) const;
+  const kube::Pod* claimless_on(const std::string& node, const kube::Pod& pod) const;
   void take_back_hosts(const std::vector<PodPtr>& waiting);
   std::string still_there(const std::string& node, bool& unknown, const kube::Pod* itself = nullptr) const;
   std::string bound_elsewhere(const kube::Pod& pod, const kube::Node& node) const;

@@ -56,7 +56,9 @@ Reflector::Reflector(Client& client, InformerOptions options, Decode decode)
       decode_(std::move(decode)),
       core_(options_.page, options_.seed != 0 ? options_.seed : std::random_device()(), options_.times),
       bell_(loop_),
-      gate_(loop_) {}
+      gate_(loop_) {
+  if (options_.fresh) core_.begin_fresh();
+}
 
 Reflector::~Reflector() = default;
 

@@ -32,6 +32,7 @@ struct InformerOptions {
   std::size_t max_object = std::size_t{16} << 20;  // bytes of one object's JSON
   ReflectorTimes times = {};
   std::uint64_t seed = 0;  // of jitter; 0: the system's randomness
+  bool fresh = false;      // the first list too is the most recent, not what some API server remembers
 };
 
 struct InformerStats {

@@ -2,7 +2,8 @@
 // in, the next request out. The driver is kube/informer.hpp.
 //
 // Contract (client-go's reflector; Kubernetes API concepts, "Efficient detection of changes", "Resource versions"):
-//  - The first list may be old (resourceVersion=0); every later one is not older than what was seen; after 410 and
+//  - The first list may be old (resourceVersion=0), unless begin_fresh(); every later one is not older than what was
+//  seen; after 410 and
 //    after a version that is too new for the server it is the most recent (no resourceVersion).
 //  - A list goes page by page; when its continue token expires it starts again, most recent; when that expires too,
 //    without pages.
@@ -86,6 +87,8 @@ class ReflectorCore final {
   void watch_ended(TimePoint now);
   void watch_failed(ReflectorFailure failure, Duration pause, TimePoint now);
 
+  // Before the first next().
+  void begin_fresh() noexcept { freshness_ = Freshness::kMostRecent; }
   // The last version seen; empty before the first list.
   const std::string& resource_version() const noexcept { return version_; }
   std::uint32_t failures() const noexcept { return failures_ + unreachable_; }

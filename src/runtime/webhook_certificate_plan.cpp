@@ -9,6 +9,7 @@ namespace bascule::runtime {
 namespace {
 
 constexpr Duration kShortestRest = std::chrono::minutes(1);
+constexpr Duration kEarly = std::chrono::hours(1);
 
 bool has(const Bundle& bundle, const std::string& one) {
   return std::ranges::find(bundle, one) != bundle.end();
@@ -39,6 +40,9 @@ std::string why_renew(const CertificateView& view, const std::vector<std::string
   for (const std::string& name : names) {
     if (!has(view.pair->names, name)) return "it does not name " + name;
   }
+  // Made by a clock that was ahead. Not where ours is far behind: two replicas would take turns for ever.
+  const Duration early = view.pair->from - now;
+  if (early > kEarly && early < (view.pair->until - view.pair->from) / 2) return "it is not good yet";
   return now < renewal_of(view.pair->from, view.pair->until) ? "" : "it ends at " + print_rfc3339(view.pair->until);
 }
 

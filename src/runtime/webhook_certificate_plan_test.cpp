@@ -45,6 +45,12 @@ TEST_F(PlanCertificate, IsRenewedWhenItCannotBeUsed) {
   EXPECT_EQ(plan().why, "it cannot be read");
 }
 
+TEST_F(PlanCertificate, IsRenewedWhenItWasMadeByAClockThatWasAhead) {
+  EXPECT_EQ(plan(kNow - kDay - 1h).step, Step::kRest) << "clocks differ a little";
+  EXPECT_EQ(plan(kNow - 30 * kDay).why, "it is not good yet");
+  EXPECT_EQ(plan(kNow - 300 * kDay).step, Step::kRest) << "ours is behind";
+}
+
 TEST_F(PlanCertificate, IsRenewedWhenANeededNameIsMissing) {
   view.pair->names = {"hook", "other.svc"};
   EXPECT_EQ(plan().step, Step::kMake);

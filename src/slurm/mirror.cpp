@@ -1,5 +1,8 @@
 #include "slurm/mirror.hpp"
 
+#include <map>
+#include <set>
+
 #include "slurm/hostlist.hpp"
 #include "slurm/mirror_core.hpp"
 
@@ -19,6 +22,7 @@ struct ClusterMirror::Impl {
   Bell news;  // an answer came in
   std::stop_source stop;
   std::vector<std::function<void(const JobChange&)>> on_job;
+  std::map<std::string, std::set<JobId>> required;  // jobs that have not ended, by the hostlist they require
   std::vector<std::function<void(const NodeChange&)>> on_node;
   std::vector<std::function<void(bool)>> on_health;
   bool started = false;
@@ -41,10 +45,23 @@ struct ClusterMirror::Impl {
         for (const auto& handler : on_node) handler({change.before, change.after});
       }
       for (const auto& change : jobs) {
+        note_required(change.before.get(), change.after.get());
         for (const auto& handler : on_job) handler({change.before, change.after});
       }
     }
     telling = false;
+  }
+
+  void note_required(const Job* before, const Job* after) {
+    const auto requires_some = [](const Job* job) {
+      return job != nullptr && !job->required_nodes.empty() && !job->states.ended();
+    };
+    if (requires_some(before)) {
+      const auto known = required.find(before->required_nodes);
+      if (known != required.end()) known->second.erase(before->id);
+      if (known != required.end() && known->second.empty()) required.erase(known);
+    }
+    if (requires_some(after)) required[after->required_nodes].insert(after->id);
   }
 
   void heard() {
@@ -201,9 +218,8 @@ std::shared_ptr<const Node> ClusterMirror::node(const std::string& name) const n
   return impl_->core.nodes().find(name);
 }
 std::optional<JobId> ClusterMirror::job_that_requires(const std::string& node) const {
-  for (const auto& [id, job] : jobs()) {
-    if (job->required_nodes.empty() || job->states.ended()) continue;
-    if (hostlist_contains(job->required_nodes, node).value_or(true)) return id;
+  for (const auto& [text, jobs] : impl_->required) {
+    if (hostlist_contains(text, node).value_or(true)) return *jobs.begin();
   }
   return std::nullopt;
 }
@@ -237,10 +253,14 @@ Task<std::optional<Job>> ClusterMirror::ask(JobId id, std::stop_token stop) {
   co_return job;
 }
 
-Task<bool> ClusterMirror::next_full(std::stop_token stop, TimePoint deadline) {
-  const std::uint64_t after = impl_->core.last_serial();
+void ClusterMirror::want_full() {
   impl_->core.want_full(impl_->loop.now());
   impl_->bell.notify();
+}
+
+Task<bool> ClusterMirror::next_full(std::stop_token stop, TimePoint deadline) {
+  const std::uint64_t after = impl_->core.last_serial();
+  want_full();
   while (impl_->core.full_serial() <= after) {
     if (impl_->stop.stop_requested()) co_return false;
     const bool heard = co_await impl_->news.wait(stop, deadline);

@@ -100,7 +100,7 @@ class ClusterMirror final {
   std::shared_ptr<const Job> job(JobId id) const noexcept;
   std::shared_ptr<const Node> node(const std::string& name) const noexcept;
   // A job that has not ended and requires this node by name, whether it waits or runs. slurmctld ends it with NODE_FAIL
-  // when it starts or is reconfigured after the node was deleted (docs/facts.md). For synced(); looks at every job.
+  // when it starts or is reconfigured after the node was deleted (docs/facts.md). For synced(); costs little.
   std::optional<JobId> job_that_requires(const std::string& node) const;
   bool nodes_synced() const noexcept;
   const std::unordered_map<JobId, std::shared_ptr<const Job>>& jobs() const noexcept;
@@ -109,6 +109,8 @@ class ClusterMirror final {
   void learn(Job job);
   // Asks slurmctld now about one job and learns the answer. nullopt: it says there is no such job.
   Task<std::optional<Job>> ask(JobId id, std::stop_token stop);
+  // The full table is asked for as soon as slurmctld is to be asked for it again.
+  void want_full();
   // The next full table asked for after this call; false when stopped or at the deadline.
   Task<bool> next_full(std::stop_token stop, TimePoint deadline);
 

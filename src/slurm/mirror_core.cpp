@@ -320,7 +320,8 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, JobList table) {
   abandoned(ask);
   good(now);
   full_done_ = now;
-  const bool missed = std::exchange(changed_since_table_, TimePoint::max()) <= ask.at;
+  const bool missed = changed_since_table_ <= ask.at;
+  if (missed || !table.unchanged) changed_since_table_ = TimePoint::max();
   if (table.unchanged) {
     // Nor is it believed while states change: slurmctld's clock was set back, and nothing is newer by its own word.
     if (missed) jobs_since_ = 0;

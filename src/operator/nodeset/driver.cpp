@@ -41,7 +41,8 @@ bool looks_same(const slurm::Node& a, const slurm::Node& b) {
          a.features == b.features && a.active_features == b.active_features && a.reservation == b.reservation;
 }
 bool looks_same(const slurm::Job& a, const slurm::Job& b) {
-  return a.states == b.states && a.nodes == b.nodes && a.time_limit == b.time_limit && a.start_time == b.start_time;
+  return a.states == b.states && a.nodes == b.nodes && a.required_nodes == b.required_nodes &&
+         a.time_limit == b.time_limit && a.start_time == b.start_time;
 }
 
 void look_soon(SlurmCluster& cluster) {

@@ -395,7 +395,7 @@ void Views::read_slurm(Reading& to) {
   if (!to.state.spec.prune_records && !to.state.spec.deleted) return;
   const std::string mark = fmt::format("\"nodeSetUID\":\"{}\"", to.state.spec.uid.str());
   for (const auto& [name, node] : mirror.nodes()) {
-    if (node->comment.find(mark) == std::string::npos) continue;
+    if (slurm.nodes.contains(name) || node->comment.find(mark) == std::string::npos) continue;
     take(*node);
     slurm.nodes.at(name).required_by = mirror.job_that_requires(name);
   }

@@ -21,7 +21,8 @@ namespace {
 namespace r = kube::resources;
 using kube::PatchType;
 
-constexpr Duration kTablePatience = std::chrono::seconds(10);
+// A table of the jobs, before a node goes that one of them may require.
+constexpr Duration kTableServes = std::chrono::seconds(60);
 const Performed kStaleUid{Outcome::kStale, "another object has its name now"};
 const Performed kLeadsNoLonger{Outcome::kStale, "this process does not lead any longer"};
 
@@ -359,15 +360,18 @@ Task<Performed> Performer::run(WriteSlurmNode what, std::stop_token stop) {
 
 Task<Performed> Performer::run(DeleteSlurmNode what, std::stop_token stop) {
   if (!parts_.cluster) co_return no_slurm();
+  // A job that came since the last table may require the node.
+  slurm::ClusterMirror& mirror = parts_.cluster->mirror();
+  if (mirror.full_as_of() < parts_.kube.loop().now() - kTableServes) {
+    mirror.want_full();
+    co_return Performed{Outcome::kStale, "a younger table of Slurm's jobs is needed"};
+  }
+  if (mirror.job_that_requires(what.node)) {
+    co_return Performed{Outcome::kStale, fmt::format("a job requires Slurm node {}", what.node)};
+  }
   const std::optional<SlurmNodeView> fresh = co_await look(what.node, stop);
   if (!may_prune(what, fresh ? &*fresh : nullptr)) {
     co_return Performed{Outcome::kStale, fmt::format("Slurm node {} has changed meanwhile", what.node)};
-  }
-  // A job that came since the last table may require the node.
-  slurm::ClusterMirror& mirror = parts_.cluster->mirror();
-  const bool listed = co_await mirror.next_full(stop, parts_.kube.loop().now() + kTablePatience);
-  if (!listed || mirror.job_that_requires(what.node)) {
-    co_return Performed{Outcome::kStale, fmt::format("a job requires Slurm node {}", what.node)};
   }
   if (!parts_.may_act()) co_return kLeadsNoLonger;
   co_await parts_.cluster->client().delete_node(what.node, stop);

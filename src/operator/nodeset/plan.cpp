@@ -45,23 +45,25 @@ void plan_end(Pass& pass) {
   const bool empty =
       pass.memory.created.empty() &&  // one may be on its way
       std::ranges::none_of(pass.pods, [](const PodFacts& facts) { return facts.pod->owner == Owner::kUs; });
-  if (empty && !alone) plan_prune(pass, true);
+  const bool records_wait = empty && !alone && plan_prune(pass, true);
   Status status = status_of(pass, pass.state.status.collisions);
   plan_reservation(pass, status);
-  const bool records_left = std::ranges::any_of(pass.plan.actions, [](const Action& action) {
-    return std::holds_alternative<DeleteSlurmNode>(action.what) ||
-           std::holds_alternative<DeleteReservation>(action.what);
-  });
+  const bool records_left = records_wait || std::ranges::any_of(pass.plan.actions, [](const Action& action) {
+                              return std::holds_alternative<DeleteSlurmNode>(action.what) ||
+                                     std::holds_alternative<DeleteReservation>(action.what);
+                            });
   const bool overdue = pass.now - *pass.spec().deleted >= kRecordsPatience;
   if (alone) {
     finalize(pass, false, orphans ? "its pods are to stay" : "the Controller is gone, and its jobs with it");
   } else if (empty && (overdue || (pass.state.slurm.known && !records_left))) {
-    finalize(pass, false, "no pod and no node record is left");
+    finalize(pass, false, records_left ? "node records stay in Slurm" : "no pod and no node record is left");
     if (overdue && pass.spec().has_reservation_finalizer && !pass.state.slurm.known) {
       pass.plan.act(SetFinalizer{std::string(names::kReservationFinalizer), false}, "Slurm has not answered for long");
     }
-  } else if (empty && !pass.state.slurm.known) {
-    pass.plan.waits.push_back(fmt::format("no pod is left; node records wait for Slurm: {}", pass.state.slurm.why));
+  } else if (empty && (records_wait || !pass.state.slurm.known)) {
+    if (!records_wait) {
+      pass.plan.waits.push_back(fmt::format("no pod is left; node records wait for Slurm: {}", pass.state.slurm.why));
+    }
     pass.plan.wake_at(*pass.spec().deleted + kRecordsPatience);
   }
   write_status(pass, std::move(status));

@@ -111,8 +111,9 @@ bool is_defunct(const Spec& spec, const SlurmNodeView& node) {
          node.states.has(slurm::NodeFlag::kNotResponding) && own_record(spec, node).has_value();
 }
 
-void plan_prune(Pass& pass, bool full) {
-  if (!pass.state.slurm.known || (!pass.spec().prune_records && !pass.spec().deleted)) return;
+bool plan_prune(Pass& pass, bool full) {
+  if (!pass.state.slurm.known || (!pass.spec().prune_records && !pass.spec().deleted)) return false;
+  bool some_wait = false;
   std::set<std::string> names;
   std::set<std::string> keeps;  // pods whose other names in Slurm, if they had any, are not known to be over
   for (const PodView& pod : pass.state.pods) {
@@ -129,6 +130,7 @@ void plan_prune(Pass& pass, bool full) {
       pass.plan.waits.push_back(fmt::format(
           "Slurm node {} stays until job {}, which requires it by name, is over: it would end with the node", name,
           node.required_by->value));
+      some_wait = true;
       continue;
     }
     pass.plan.events.push_back(
@@ -136,6 +138,7 @@ void plan_prune(Pass& pass, bool full) {
          fmt::format("Slurm node {} of pod {} on node {} is removed: {}", name, record->pod, record->node, *why), ""});
     pass.plan.act(DeleteSlurmNode{name, node.comment}, *why);
   }
+  return some_wait;
 }
 
 }  // namespace bascule::op::nodeset

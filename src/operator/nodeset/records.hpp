@@ -27,6 +27,6 @@ bool is_defunct(const Spec& spec, const SlurmNodeView& node);
 
 // Removes records of pods that are gone and not to come back: with pruneSlurmNodeRecords NodeNotFound, and when the
 // NodeSet itself goes. `full`: no pod is about to be made.
-void plan_prune(Pass& pass, bool full);
+bool plan_prune(Pass& pass, bool full);
 
 }  // namespace bascule::op::nodeset

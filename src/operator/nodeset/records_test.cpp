@@ -101,6 +101,12 @@ TEST_F(Pruning, NotWhileAJobRequiresTheNode) {
   const Plan plan = f.plan();
   EXPECT_THAT(pruned(plan), IsEmpty());
   EXPECT_THAT(plan.waits, testing::Contains(testing::HasSubstr("until job 7, which requires it by name")));
+  // So does the end of the NodeSet, for a while: it would leave the record to nobody.
+  f.state.spec.deleted = f.now;
+  f.state.spec.has_drain_finalizer = true;
+  EXPECT_THAT(all_of<SetFinalizer>(f.plan()), IsEmpty());
+  f.now += std::chrono::minutes(10);
+  EXPECT_EQ(all_of<SetFinalizer>(f.plan()).size(), 1u);
 }
 
 TEST(Records, W43_RecordsOfScaledInPodsArePruned) {
