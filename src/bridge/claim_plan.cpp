@@ -158,7 +158,6 @@ class ClaimPlanner final {
 
   void add_request(const DeviceDriver& driver, const std::string& device_class, const kube::DeviceRequest& want,
                    std::size_t position, std::vector<NumberedDevice> part) {
-    std::ranges::sort(part, {}, &NumberedDevice::number);
     std::string name = driver.kind == DeviceKind::kCpu ? "cpu" : "gpu";
     // Two classes of GPUs in one pod, or two containers with one class.
     const auto used = [&](const std::string& text) {

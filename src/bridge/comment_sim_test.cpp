@@ -26,6 +26,21 @@ struct Overwritten : ::testing::Test {
     change.admin_comment = "INC-17";
     ASSERT_TRUE(w.slurm.model().update_job(w.slurm.now(), JobId{job}, change));
   }
+  // Its job is 2, behind job 1, which holds the nodes.
+  void start_with_a_pod_that_waits() {
+    w.hold_nodes(2);
+    start();
+    add_pod();
+    w.loop.advance(1min);
+  }
+  void expect_written_back_and_bound() {
+    EXPECT_TRUE(parse_record(comment(2))) << comment(2);
+    EXPECT_THAT(comment(2), HasSubstr("INC-17"));
+    ASSERT_TRUE(w.slurm.model().cancel(w.slurm.now(), JobId{1}));
+    w.loop.advance(10s);
+    EXPECT_TRUE(bound());
+    EXPECT_EQ(w.slurm.model().submitted(), 2u);
+  }
   std::string comment(std::uint32_t job) { return w.slurm.model().job(JobId{job})->view.admin_comment; }
   bool bound() { return w.pods_on_nodes().size() == 1; }
 
@@ -85,43 +100,24 @@ TEST_F(Overwritten, AJobOfAnotherTimeIsNotTakenForIt) {
 }
 
 TEST_F(Overwritten, TheRecordOfAWaitingJobIsWrittenBack) {
-  w.hold_nodes(2);
-  start();
-  add_pod();
-  w.loop.advance(1min);
+  start_with_a_pod_that_waits();
   overwrite(2);
   w.loop.advance(2min);
-  EXPECT_TRUE(parse_record(comment(2))) << comment(2);
-  EXPECT_THAT(comment(2), HasSubstr("INC-17"));
-  ASSERT_TRUE(w.slurm.model().cancel(w.slurm.now(), JobId{1}));
-  w.loop.advance(10s);
-  EXPECT_TRUE(bound());
-  EXPECT_EQ(w.slurm.model().submitted(), 2u);
+  expect_written_back_and_bound();
 }
 
 // What the pod was told of its job says which it is.
 TEST_F(Overwritten, AWaitingJobStaysItsPodsThoughNobodySawItsRecord) {
-  w.hold_nodes(2);
-  start();
-  add_pod();
-  w.loop.advance(1min);
+  start_with_a_pod_that_waits();
   kill();
   overwrite(2);
   start();
   w.loop.advance(1min);
-  EXPECT_TRUE(parse_record(comment(2))) << comment(2);
-  EXPECT_THAT(comment(2), HasSubstr("INC-17"));
-  ASSERT_TRUE(w.slurm.model().cancel(w.slurm.now(), JobId{1}));
-  w.loop.advance(10s);
-  EXPECT_TRUE(bound());
-  EXPECT_EQ(w.slurm.model().submitted(), 2u);
+  expect_written_back_and_bound();
 }
 
 TEST_F(Overwritten, AWaitingJobEndsWithItsPodThoughNobodySawItsRecord) {
-  w.hold_nodes(2);
-  start();
-  add_pod();
-  w.loop.advance(1min);
+  start_with_a_pod_that_waits();
   kill();
   overwrite(2);
   w.api.remove(r::kPods, {"slurm-bridge", "p"});
@@ -133,10 +129,7 @@ TEST_F(Overwritten, AWaitingJobEndsWithItsPodThoughNobodySawItsRecord) {
 
 // ... unless it was submitted at another time.
 TEST_F(Overwritten, AWaitingJobOfAnotherTimeIsNotTakenForIt) {
-  w.hold_nodes(2);
-  start();
-  add_pod();
-  w.loop.advance(1min);
+  start_with_a_pod_that_waits();
   kill();
   w.slurm.stop_controller();
   w.slurm.model().lose_state(w.slurm.now(), true, true);
@@ -155,10 +148,7 @@ TEST_F(Overwritten, AWaitingJobOfAnotherTimeIsNotTakenForIt) {
 }
 
 TEST_F(Overwritten, APodThatCannotKnowItsJobSaysWhy) {
-  w.hold_nodes(2);
-  start();
-  add_pod();
-  w.loop.advance(1min);
+  start_with_a_pod_that_waits();
   kill();
   overwrite(2);
   json::Value untold = *w.api.get(r::kPods, {"slurm-bridge", "p"});

@@ -95,6 +95,27 @@ struct Connections : testing::Test {
     loop.run();
     loop.cancel(timer);
   }
+  // Calls three times with a plug-in that says this of its token, and counts its runs in a file.
+  void call_with_plug_in(const std::string& status) {
+    write("login",
+          "#!/bin/sh\necho run >> \"$(dirname $0)/runs\"\n"
+          "echo '{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",'\n"
+          "echo '\"status\":" +
+              status + "}'\n");
+    fs::permissions(folder / "login", fs::perms::owner_all);
+    const auto make = [&](const std::string& url) {
+      Config config;
+      config.http.url = net::parse_url(url);
+      config.exec = Config::Exec{.command = (folder / "login").string(),
+                                 .args = {},
+                                 .env = {},
+                                 .api_version = "client.authentication.k8s.io/v1",
+                                 .install_hint = "",
+                                 .cluster_info = ""};
+      return config;
+    };
+    call(make, 3);
+  }
   // Calls `times` times with this config, then lets the server go.
   void call(const std::function<Config(const std::string& url)>& make, int times) {
     const auto server = net::serve(loop, {.address = "127.0.0.1"}, handler);
@@ -137,47 +158,14 @@ TEST_F(Connections, a_refused_token_file_is_read_again) {
 }
 
 TEST_F(Connections, a_plug_in_is_run_once_and_again_after_a_refusal) {
-  write("login",
-        "#!/bin/sh\necho run >> \"$(dirname $0)/runs\"\n"
-        "echo '{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",'\n"
-        "echo '\"status\":{\"token\":\"from-plug-in\"}}'\n");
-  fs::permissions(folder / "login", fs::perms::owner_all);
-  const auto make = [&](const std::string& url) {
-    Config config;
-    config.http.url = net::parse_url(url);
-    config.exec = Config::Exec{.command = (folder / "login").string(),
-                               .args = {},
-                               .env = {},
-                               .api_version = "client.authentication.k8s.io/v1",
-                               .install_hint = "",
-                               .cluster_info = ""};
-    return config;
-  };
-  call(make, 3);
+  call_with_plug_in(R"({"token":"from-plug-in"})");
   EXPECT_EQ(tokens, std::vector<std::string>(3, "Bearer from-plug-in"));
   EXPECT_EQ(fs::file_size(folder / "runs"), 4U);
 }
 
 // To a clock that is an hour ahead each of its tokens is over when it comes.
 TEST_F(Connections, a_plug_in_is_not_run_for_each_call_whatever_the_clock_says) {
-  write("login",
-        "#!/bin/sh\necho run >> \"$(dirname $0)/runs\"\n"
-        "echo '{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",'\n"
-        "echo '\"status\":{\"token\":\"t\",\"expirationTimestamp\":\"2020-01-01T00:00:00Z\"}}'\n");
-  fs::permissions(folder / "login", fs::perms::owner_all);
-  call(
-      [&](const std::string& url) {
-        Config config;
-        config.http.url = net::parse_url(url);
-        config.exec = Config::Exec{.command = (folder / "login").string(),
-                                   .args = {},
-                                   .env = {},
-                                   .api_version = "client.authentication.k8s.io/v1",
-                                   .install_hint = "",
-                                   .cluster_info = ""};
-        return config;
-      },
-      3);
+  call_with_plug_in(R"({"token":"t","expirationTimestamp":"2020-01-01T00:00:00Z"})");
   EXPECT_EQ(tokens, std::vector<std::string>(3, "Bearer t"));
   EXPECT_EQ(fs::file_size(folder / "runs"), 4U);
 }

@@ -34,6 +34,23 @@ struct MirrorTest : ::testing::Test {
     mirror->start();
     ASSERT_TRUE(wait([this] { return mirror->synced() && mirror->nodes_synced(); }));
   }
+  // A held job gets the comment "new", and node x1 is drained, when slurmctld's clock has been set back by an hour.
+  JobId change_behind_a_clock_that_is_set_back() {
+    JobDescription held = small_job();
+    held.hold = true;
+    const JobId id = world.fake.submit(held);
+    sync();
+    world.loop.advance(1min);
+    world.loop.step_wall(-1h);
+    NodeUpdate drain;
+    drain.state = "DRAIN";
+    drain.reason = "disk";
+    EXPECT_TRUE(world.fake.model().update_node(world.fake.now(), "x1", drain));
+    JobDescription change;
+    change.admin_comment = "new";
+    EXPECT_TRUE(world.fake.model().update_job(world.fake.now(), id, change));
+    return id;
+  }
 
   test::World world;
   std::unique_ptr<ClusterMirror> mirror;
@@ -279,19 +296,7 @@ TEST_F(MirrorTest, NoisesAreNotAbsence) {
 
 // slurmctld's clock is set back: by its own word nothing changes for an hour.
 TEST_F(MirrorTest, AClockThatIsSetBackHidesNothingForLong) {
-  JobDescription held = small_job();
-  held.hold = true;
-  const JobId id = world.fake.submit(held);
-  sync();
-  world.loop.advance(1min);
-  world.loop.step_wall(-1h);
-  NodeUpdate drain;
-  drain.state = "DRAIN";
-  drain.reason = "disk";
-  ASSERT_TRUE(world.fake.model().update_node(world.fake.now(), "x1", drain));
-  JobDescription change;
-  change.admin_comment = "new";
-  ASSERT_TRUE(world.fake.model().update_job(world.fake.now(), id, change));
+  const JobId id = change_behind_a_clock_that_is_set_back();
   EXPECT_TRUE(wait([&] { return mirror->node("x1")->states.has(NodeFlag::kDrain); }, 6min));
   EXPECT_TRUE(wait([&] { return mirror->job(id)->admin_comment == "new"; }, 6min));
   EXPECT_TRUE(mirror->reachable());
@@ -299,19 +304,7 @@ TEST_F(MirrorTest, AClockThatIsSetBackHidesNothingForLong) {
 
 // ... and while jobs come and go not for a minute: a table in which nothing changed is not believed.
 TEST_F(MirrorTest, AClockThatIsSetBackHidesLessWhileJobsFlow) {
-  JobDescription held = small_job();
-  held.hold = true;
-  const JobId id = world.fake.submit(held);
-  sync();
-  world.loop.advance(1min);
-  world.loop.step_wall(-1h);
-  NodeUpdate drain;
-  drain.state = "DRAIN";
-  drain.reason = "disk";
-  ASSERT_TRUE(world.fake.model().update_node(world.fake.now(), "x1", drain));
-  JobDescription change;
-  change.admin_comment = "new";
-  ASSERT_TRUE(world.fake.model().update_job(world.fake.now(), id, change));
+  const JobId id = change_behind_a_clock_that_is_set_back();
   const JobId other = world.fake.submit(small_job());
   EXPECT_TRUE(wait([&] { return mirror->job(other) != nullptr; }, 10s));
   EXPECT_TRUE(wait([&] { return mirror->node("x1")->states.has(NodeFlag::kDrain); }, 45s));
