@@ -31,7 +31,7 @@ kube::Node node_with(std::vector<std::pair<std::string, std::string>> labels) {
 }
 kube::Pod pod_with_affinity(std::string terms) {
   kube::Pod pod;
-  pod.required_node_affinity = R"({"nodeSelectorTerms":)" + terms + "}";
+  pod.required_node_affinity = interner(R"({"nodeSelectorTerms":)" + terms + "}");
   return pod;
 }
 std::string why(const kube::Pod& pod, const kube::Node& node, When when = When::kBeforeSubmit) {
@@ -123,7 +123,7 @@ TEST(Constraints, ATermWithoutAnythingHoldsForNoNode) {
 
 TEST(Constraints, TextThatIsNoAffinityIsAnError) {
   kube::Pod pod;
-  pod.required_node_affinity = "{";
+  pod.required_node_affinity = interner("{");
   EXPECT_THROW(constraints_of(pod), json::ParseError);
 }
 

@@ -49,16 +49,16 @@ bool on_node(const std::string& stand) {
 // The message of the condition SlurmJobKnown while that is false.
 std::string job_unknown_of(const kube::Pod& pod) {
   for (const auto& [type, condition] : pod.conditions) {
-    if (type == names::kSlurmJobKnown && condition.status == "False") return condition.message;
+    if (type == names::kSlurmJobKnown && condition.status == "False") return condition.message.str();
   }
   return {};
 }
 
 std::string why(const kube::Pod& pod, const std::string& stand) {
   if (on_node(stand)) return label_of(pod) ? job_unknown_of(pod) : "it has no Slurm job";
-  if (stand == "waits") return pod.scheduled.status == "False" ? pod.scheduled.message : std::string();
+  if (stand == "waits") return pod.scheduled.status == "False" ? pod.scheduled.message.str() : std::string();
   if (stand == "other scheduler") return "its schedulerName is " + pod.scheduler_name.str() + ": it does not count";
-  if (stand == "failed") return pod.status_reason;
+  if (stand == "failed") return pod.status_reason.str();
   if (stand != "gated") return {};
   std::string gates = "scheduling gates:";
   for (const auto& gate : pod.scheduling_gates) gates += " " + gate.str();

@@ -247,7 +247,7 @@ class PodPlanner final {
   }
   static std::optional<std::string> said_by(const kube::Pod& pod) {
     for (const auto& [type, condition] : pod.conditions) {
-      if (type == names::kSlurmJobKnown && condition.status == "False") return condition.message;
+      if (type == names::kSlurmJobKnown && condition.status == "False") return condition.message.str();
     }
     return std::nullopt;
   }

@@ -337,7 +337,7 @@ TEST_F(PodPlanTest, ThatAJobIsUnknownIsWrittenOnceAndTakenBack) {
   EXPECT_TRUE(plan().conditions.empty()) << "it has been written";
   memory.told.clear();
   EXPECT_TRUE(plan().conditions.empty()) << "the ordinary case is not worth a write";
-  pod.conditions = {{interner(names::kSlurmJobKnown), {true, interner("False"), {}, message}}};
+  pod.conditions = {{interner(names::kSlurmJobKnown), {true, interner("False"), {}, interner(message)}}};
   ASSERT_EQ(plan().conditions.size(), 1u) << "an earlier process wrote it";
   EXPECT_TRUE(plan().conditions.front().known);
 }

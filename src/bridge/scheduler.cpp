@@ -39,7 +39,7 @@ void Scheduler::Impl::connect() {
     const bool freed = before && holds_node(*before) && !(after && holds_node(*after));
     if (freed && label_of(*before)) mirror.expect_start();
     if (!after || after->terminal()) devices.forget(pod->meta.uid);
-    if (!after) notes.forget(pod->meta.uid);
+    if (!after || !wants_node(*after)) notes.forget(pod->meta.uid);
   });
   table.on_neighbour([this](const std::string& node, Neighbour& other) { look_at(node, other); });
   nodes.on_change([this](const NodePtr& before, const NodePtr& after) {
@@ -202,10 +202,9 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
   if (const auto untold = notes.untold_for(plan.waiting)) {
     result.requeue_after = std::min(result.requeue_after.value_or(*untold), *untold);
   }
-  if (std::ranges::none_of(index->pods(unit), [](const PodPtr& pod) { return wants_node(*pod); }) &&
-      memory[unit].settled()) {
-    memory.erase(unit);
-  }
+  const std::vector<PodPtr> left = index->pods(unit);
+  const bool wait = std::ranges::any_of(left, [](const PodPtr& pod) { return wants_node(*pod); });
+  if (const UnitMemory& known = memory[unit]; wait ? known.idle(loop.now()) : known.settled()) memory.erase(unit);
   co_return result;
 }
 

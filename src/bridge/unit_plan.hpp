@@ -59,6 +59,8 @@ inline constexpr Duration kBindingSeenWithin = std::chrono::minutes(10);
 // How seldom a request that keeps changing is updated at most, and after how long without one the next goes at once.
 inline constexpr Duration kUpdateAtMost = std::chrono::minutes(1);
 inline constexpr Duration kUpdateQuiet = std::chrono::minutes(5);
+// Between jobs that end before their pods could run, at most.
+inline constexpr Duration kLongestEndPause = std::chrono::seconds(60);
 
 struct JobView {
   std::shared_ptr<const slurm::Job> job;
@@ -210,6 +212,12 @@ struct UnitMemory {
     return !submitting && !doubt && failures == 0 && !failing && marked.empty() && binding.empty() && doubted.empty() &&
            cancelling.empty() && denied.empty() && refused.empty() && given_up.empty() && misfits.empty() &&
            absent.empty() && volumes.empty() && layouts.empty() && untold.empty();
+  }
+  // The same where pods wait for a job that Slurm has not started: nor has anything a pace that must be kept.
+  bool idle(TimePoint now) const noexcept {
+    return settled() && running.empty() && ended.empty() && updates.empty() && confirmed.empty() && !unlisted_since &&
+           !bind_after && !layout_asked && (!hold_until || now >= *hold_until) &&
+           (!submitted || now - *submitted > kLongestEndPause);
   }
   void deny(const Uid& pod, Denial::What what, std::string why, TimePoint at) {
     Denial& denial = denied[pod];

@@ -76,10 +76,10 @@ struct Cluster {
     if (i % 3 == 1)
       out->node_selector = {{strings("topology.kubernetes.io/zone"), strings(fmt::format("zone-{}", i / 12 % 5))}};
     if (i % 3 == 2)
-      out->required_node_affinity = R"({"nodeSelectorTerms":[{"matchExpressions":[
+      out->required_node_affinity = strings(R"({"nodeSelectorTerms":[{"matchExpressions":[
           {"key":"pool","operator":"In","values":["gpu","big"]},
           {"key":"kubernetes.io/arch","operator":"In","values":["amd64"]},
-          {"key":"topology.kubernetes.io/zone","operator":"NotIn","values":["zone-4"]}]}]})";
+          {"key":"topology.kubernetes.io/zone","operator":"NotIn","values":["zone-4"]}]}]})");
     return out;
   }
 

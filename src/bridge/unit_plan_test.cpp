@@ -409,6 +409,18 @@ TEST_F(UnitPlanTest, NothingIsKeptOfAUnitWhosePodHasItsNode) {
   EXPECT_FALSE(memory.settled()) << "the next job would go there again";
 }
 
+TEST_F(UnitPlanTest, NothingIsKeptOfAUnitWhoseJobWaits) {
+  add_job(7, slurm::JobState::kPending);
+  mark(7);
+  plan();
+  EXPECT_TRUE(memory.idle(now));
+  memory.submitted = now;
+  EXPECT_FALSE(memory.idle(now)) << "a job that ends at once is not followed by another at once";
+  EXPECT_TRUE(memory.idle(now + kLongestEndPause + 1s));
+  memory.updates[JobId{7}].pace.mark(now, kUpdateQuiet);
+  EXPECT_FALSE(memory.idle(now + kLongestEndPause + 1s)) << "the next update has its time";
+}
+
 // W6: an old answer is no allocation.
 TEST_F(UnitPlanTest, AsksBeforeItBindsOnAnOldAnswer) {
   add_job(7, slurm::JobState::kRunning, "n2");

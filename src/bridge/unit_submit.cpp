@@ -164,7 +164,7 @@ bool UnitPlanner::ended_lately(const std::vector<PodPtr>& pods) {
     if (last == nullptr || view.job->end_time >= last->end_time) last = view.job.get();
   }
   if (last == nullptr || last->end_time == 0) return false;
-  const auto pause = std::chrono::seconds(std::min(60, 2 << std::min(count - 1, 5)));
+  const Duration pause = std::min<Duration>(kLongestEndPause, std::chrono::seconds(2 << std::min(count - 1, 5)));
   const WallTime ready = WallTime(std::chrono::seconds(last->end_time)) + pause;
   // An end in the far future (clocks that differ) must not hold the pod any longer.
   const TimePoint seen = memory_.ended.try_emplace(last->id, now_).first->second;

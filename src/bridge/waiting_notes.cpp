@@ -21,7 +21,7 @@ constexpr Duration kTurnAtMost = std::chrono::minutes(5);
 
 bool says(const kube::Pod& pod, const Waiting& waiting) {
   return pod.scheduled.status == "False" && pod.scheduled.reason == waiting.reason &&
-         pod.scheduled.message.starts_with(waiting.message);
+         pod.scheduled.message.view().starts_with(waiting.message);
 }
 
 // Only of the pod as it is known: one that has been bound meanwhile waits no more.

@@ -114,7 +114,7 @@ NamedCondition decode_condition(Value value, json::Interner& interner) {
     } else if (key == "reason") {
       out.condition.reason = interned(field, interner);
     } else if (key == "message") {
-      out.condition.message = owned(field);
+      out.condition.message = interned(field, interner);
     }
   });
   return out;

@@ -8,7 +8,6 @@ void decode_template_spec(Value value, json::Interner& interner, Job& job) {
   value.fields([&](std::string_view key, Value field) {
     if (key != "resources") return;
     field.fields([&](std::string_view which, Value list) {
-      if (which == "requests") decode_resources(list, interner, job.template_requests);
       if (which == "limits") decode_resources(list, interner, job.template_limits);
     });
   });
@@ -18,10 +17,6 @@ void decode_spec(Value value, json::Interner& interner, Job& job) {
   value.fields([&](std::string_view key, Value field) {
     if (key == "activeDeadlineSeconds") {
       job.active_deadline_seconds = field.integer();
-    } else if (key == "parallelism") {
-      job.parallelism = static_cast<std::int32_t>(integer_or(field, 1));
-    } else if (key == "suspend") {
-      job.suspend = field.boolean().value_or(false);
     } else if (key == "template") {
       field.fields([&](std::string_view part, Value inner) {
         if (part == "spec") decode_template_spec(inner, interner, job);

@@ -102,12 +102,12 @@ void decode_anti_affinity_term(Value value, PeerRules& peers) {
   if (peers.anti_affinity == AntiAffinity::kNone) peers.anti_affinity = AntiAffinity::kOfHosts;
 }
 
-void decode_affinity(Value value, Pod& pod) {
+void decode_affinity(Value value, json::Interner& interner, Pod& pod) {
   value.fields([&](std::string_view key, Value field) {
     field.fields([&](std::string_view name, Value rule) {
       if (name != "requiredDuringSchedulingIgnoredDuringExecution" || rule.null()) return;
       if (key == "nodeAffinity") {
-        pod.required_node_affinity = rule.raw();
+        pod.required_node_affinity = interner(rule.raw());
       } else if (key == "podAffinity") {
         rule.items([&](Value) { pod.peers.affinity = true; });
       } else if (key == "podAntiAffinity") {
@@ -158,8 +158,6 @@ void decode_spec(Value value, json::Interner& interner, Pod& pod, Scratch& scrat
       pod.node_name = interned(field, interner);
     } else if (key == "schedulerName") {
       pod.scheduler_name = interned(field, interner);
-    } else if (key == "priorityClassName") {
-      pod.priority_class = interned(field, interner);
     } else if (key == "priority") {
       pod.priority = static_cast<std::int32_t>(integer_or(field, 0));
     } else if (key == "overhead") {
@@ -171,7 +169,7 @@ void decode_spec(Value value, json::Interner& interner, Pod& pod, Scratch& scrat
     } else if (key == "tolerations") {
       field.items([&](Value item) { pod.tolerations.push_back(decode_toleration(item, interner)); });
     } else if (key == "affinity") {
-      decode_affinity(field, pod);
+      decode_affinity(field, interner, pod);
     } else if (key == "topologySpreadConstraints") {
       field.items([&](Value) { pod.peers.spread = true; });
     } else if (key == "schedulingGates") {
@@ -201,20 +199,16 @@ void decode_status(Value value, json::Interner& interner, Pod& pod) {
     if (key == "phase") {
       pod.phase = phase_of(field.string().value_or(std::string_view()));
     } else if (key == "reason") {
-      pod.status_reason = owned(field);
-    } else if (key == "nominatedNodeName") {
-      pod.nominated_node = interned(field, interner);
+      pod.status_reason = interned(field, interner);
     } else if (key == "extendedResourceClaimStatus") {
       field.fields([&](std::string_view name, Value part) {
-        if (name == "resourceClaimName") pod.extended_claim = owned(part);
+        if (name == "resourceClaimName") pod.extended_claim = interned(part, interner);
       });
     } else if (key == "conditions") {
       field.items([&](Value item) {
         NamedCondition read = decode_condition(item, interner);
         if (read.type == "PodScheduled") {
           pod.scheduled = std::move(read.condition);
-        } else if (read.type == "Ready") {
-          pod.ready = std::move(read.condition);
         } else if (read.type.contains('/')) {
           pod.conditions.emplace_back(interner(read.type), std::move(read.condition));
         }

@@ -37,16 +37,20 @@ json::Object reference(const ObjectReference& to) {
 EventLog::EventLog(std::string controller, std::string instance, std::uint64_t unique, EventLimits limits)
     : controller_(std::move(controller)), instance_(std::move(instance)), limits_(limits), next_id_(unique) {}
 
+// Tens of thousands of pods are spoken of in turn: each costs the same, however many are remembered.
 bool EventLog::allowed(const ObjectReference& about, TimePoint now) {
-  if (objects_.size() >= limits_.objects) {
-    const auto oldest = std::ranges::min_element(objects_, {}, [](const auto& entry) { return entry.second.last; });
-    objects_.erase(oldest);
+  std::string name = about.kind + "/" + about.key.str();
+  if (const auto known = by_object_.find(name); known != by_object_.end()) {
+    objects_.splice(objects_.begin(), objects_, known->second);
+    return objects_.front().bucket.take(now);
   }
-  const auto at =
-      objects_.try_emplace(about.kind + "/" + about.key.str(), TokenBucket(limits_.per_second, limits_.burst), now)
-          .first;
-  at->second.last = now;
-  return at->second.bucket.take(now);
+  if (objects_.size() >= limits_.objects) {
+    by_object_.erase(objects_.back().name);
+    objects_.pop_back();
+  }
+  objects_.push_front({std::move(name), TokenBucket(limits_.per_second, limits_.burst)});
+  by_object_.emplace(objects_.front().name, objects_.begin());
+  return objects_.front().bucket.take(now);
 }
 
 json::Value EventLog::body_of(const ObjectReference& about, EventType type, std::string_view reason,
@@ -85,7 +89,7 @@ void EventLog::record(const ObjectReference& about, EventType type, std::string_
     ++dropped_;
     return;
   }
-  if (full) forget(by_id_.at(longest_queue()->second.back()));
+  if (full) forget(by_id_.at(*longest_queue()->second.rbegin()));
   while (series_.size() >= limits_.series) forget(std::prev(series_.end()));
   Series series;
   series.id = ++next_id_;
@@ -97,7 +101,7 @@ void EventLog::record(const ObjectReference& about, EventType type, std::string_
   series_.push_front(std::move(series));
   by_text_[series_.front().text] = series_.begin();
   by_id_[series_.front().id] = series_.begin();
-  queues_[ns].push_back(series_.front().id);
+  queues_[ns].insert(series_.front().id);
   ++queued_;
 }
 
@@ -107,10 +111,15 @@ EventLog::Queues::iterator EventLog::longest_queue() {
 
 bool EventLog::unqueue(const Series& series) {
   const auto queue = queues_.find(series.key.ns);
-  if (queue == queues_.end() || std::erase(queue->second, series.id) == 0) return false;
+  if (queue == queues_.end() || queue->second.erase(series.id) == 0) return false;
   if (queue->second.empty()) queues_.erase(queue);
   --queued_;
   return true;
+}
+
+void EventLog::unpatch(Series& series) {
+  if (series.patch) patches_.erase(*series.patch);
+  series.patch.reset();
 }
 
 void EventLog::repeat(SeriesList::iterator series, TimePoint now, WallTime wall) {
@@ -119,17 +128,15 @@ void EventLog::repeat(SeriesList::iterator series, TimePoint now, WallTime wall)
   series->last = now;
   series->last_wall = wall;
   series_.splice(series_.begin(), series_, series);
-  if (series->waiting) return;
-  series->waiting = true;
-  patches_.emplace(series->count == 2 ? now : now + limits_.patch_every, series->id);
+  if (series->patch) return;
+  series->patch = patches_.emplace(series->count == 2 ? now : now + limits_.patch_every, series->id);
 }
 
 void EventLog::forget(SeriesList::iterator series) {
-  const std::uint64_t id = series->id;
   if (!series->created && (unqueue(*series) || series->delayed)) ++dropped_;
-  if (series->waiting) std::erase_if(patches_, [id](const auto& entry) { return entry.second == id; });
+  unpatch(*series);
   by_text_.erase(series->text);
-  by_id_.erase(id);
+  by_id_.erase(series->id);
   series_.erase(series);
 }
 
@@ -142,7 +149,7 @@ EventLog::Write EventLog::write_of(const Series& series) {
 std::optional<EventLog::Write> EventLog::next(TimePoint now, const Namespaces& busy) const {
   std::optional<std::uint64_t> oldest;
   for (const auto& [ns, queue] : queues_) {
-    if (!busy.contains(ns)) oldest = std::min(oldest.value_or(queue.front()), queue.front());
+    if (!busy.contains(ns)) oldest = std::min(oldest.value_or(*queue.begin()), *queue.begin());
   }
   if (oldest) return again(*oldest);
   const auto patch = next_patch(busy);
@@ -150,7 +157,7 @@ std::optional<EventLog::Write> EventLog::next(TimePoint now, const Namespaces& b
   return again(patch->second);
 }
 
-std::multimap<TimePoint, std::uint64_t>::const_iterator EventLog::next_patch(const Namespaces& busy) const {
+EventLog::Patches::const_iterator EventLog::next_patch(const Namespaces& busy) const {
   return std::ranges::find_if(patches_, [&](const auto& one) { return !busy.contains(by_id_.at(one.second)->key.ns); });
 }
 
@@ -179,15 +186,13 @@ void EventLog::done(std::uint64_t id, Outcome outcome, TimePoint later) {
   }
   // One that is repeated while it is being created is in both.
   if (!series->created) unqueue(*series);
-  const bool still_to_patch = outcome == Outcome::kDone && !series->created && !series->delayed && series->waiting;
-  if (!still_to_patch) std::erase_if(patches_, [id](const auto& entry) { return entry.second == id; });
+  const bool still_to_patch = outcome == Outcome::kDone && !series->created && !series->delayed;
+  if (!still_to_patch) unpatch(*series);
   if (outcome == Outcome::kLater) {
-    series->waiting = true;
+    series->patch = patches_.emplace(later, id);
     series->delayed = !series->created;
-    patches_.emplace(later, id);
     return;
   }
-  series->waiting = still_to_patch;
   series->delayed = false;
   series->delays = 0;
   series->created = true;

@@ -85,6 +85,7 @@ class EventLog final {
   std::uint64_t folded() const noexcept { return folded_; }
 
  private:
+  using Patches = std::multimap<TimePoint, std::uint64_t>;
   struct Series {
     std::uint64_t id = 0;
     std::string text;    // what makes it itself
@@ -94,23 +95,25 @@ class EventLog final {
     WallTime last_wall{};
     TimePoint last{};
     bool created = false;
-    bool waiting = false;  // in patches_
+    std::optional<Patches::iterator> patch = {};
     bool delayed = false;  // in patches_ although it is to be created
     int delays = 0;        // in a row
   };
   using SeriesList = std::list<Series>;  // the most recent first
-  using Queues = std::map<std::string, std::list<std::uint64_t>>;
+  using Queues = std::map<std::string, std::set<std::uint64_t>>;
   struct Object {
+    std::string name;
     TokenBucket bucket;
-    TimePoint last;
   };
+  using Objects = std::list<Object>;  // the most recent first
 
   bool allowed(const ObjectReference& about, TimePoint now);
   void repeat(SeriesList::iterator series, TimePoint now, WallTime wall);
   void forget(SeriesList::iterator series);
   bool unqueue(const Series& series);
+  void unpatch(Series& series);
   Queues::iterator longest_queue();
-  std::multimap<TimePoint, std::uint64_t>::const_iterator next_patch(const Namespaces& busy) const;
+  Patches::const_iterator next_patch(const Namespaces& busy) const;
   static Write write_of(const Series& series);
   json::Value body_of(const ObjectReference& about, EventType type, std::string_view reason, std::string_view action,
                       std::string_view note, const NamespacedName& key, WallTime wall, const EventMore& more) const;
@@ -123,10 +126,11 @@ class EventLog final {
   SeriesList series_;
   std::unordered_map<std::string_view, SeriesList::iterator> by_text_;
   std::map<std::uint64_t, SeriesList::iterator> by_id_;
-  std::unordered_map<std::string, Object> objects_;
-  Queues queues_;                                    // ids of events to create, by namespace; none is empty
-  std::size_t queued_ = 0;                           // in all of them
-  std::multimap<TimePoint, std::uint64_t> patches_;  // ids of series to patch, or to create later than others
+  Objects objects_;
+  std::unordered_map<std::string_view, Objects::iterator> by_object_;
+  Queues queues_;           // ids of events to create, which grow, by namespace; none is empty
+  std::size_t queued_ = 0;  // in all of them
+  Patches patches_;         // ids of series to patch, or to create later than others
   std::uint64_t dropped_ = 0;
   std::uint64_t folded_ = 0;
 };

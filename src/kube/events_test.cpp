@@ -113,6 +113,21 @@ TEST_F(Events, an_object_that_talks_too_much_is_cut_off) {
   EXPECT_EQ(take().size(), 1U);
 }
 
+TEST_F(Events, whoever_has_been_silent_longest_is_forgotten_first) {
+  EventLog small("c", "i", 0, {.objects = 2, .burst = 1});
+  const auto says = [&](const char* name, const char* note) {
+    const std::uint64_t dropped = small.dropped();
+    small.record(pod(name), EventType::kNormal, "r", "", note, now, wall);
+    return small.dropped() == dropped;
+  };
+  EXPECT_TRUE(says("p", "1"));
+  EXPECT_TRUE(says("q", "1"));
+  EXPECT_FALSE(says("p", "2"));
+  EXPECT_TRUE(says("r", "1"));
+  EXPECT_FALSE(says("p", "3")) << "q was silent longer";
+  EXPECT_TRUE(says("q", "2"));
+}
+
 TEST_F(Events, bounds_and_failures) {
   EventLog small("c", "i", 0, {.queue = 3, .series = 10, .objects = 2});
   const auto note = [&](int i) {

@@ -117,7 +117,7 @@ struct Condition {
   bool present = false;
   InternedString status;  // True, False, Unknown
   InternedString reason;
-  std::string message;
+  InternedString message;
 };
 
 struct Pod {
@@ -125,7 +125,6 @@ struct Pod {
   // spec
   InternedString scheduler_name;
   InternedString node_name;  // empty: not bound
-  InternedString priority_class;
   std::int32_t priority = 0;
   // Effective pod requests and limits: sum over containers, maximum with init containers, restartable init containers,
   // pod-level resources, overhead. Source: "Resource Management for Pods and Containers", "Sidecar Containers".
@@ -133,8 +132,8 @@ struct Pod {
   ResourceList limits;
   StringMap node_selector;
   std::vector<Toleration> tolerations;
-  std::string
-      required_node_affinity;  // JSON text of nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution, or empty
+  // JSON text of nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution, or empty
+  InternedString required_node_affinity;
   PeerRules peers;
   std::vector<InternedString> scheduling_gates;
   std::vector<InternedString> claims;  // names of PersistentVolumeClaims
@@ -146,12 +145,10 @@ struct Pod {
   std::optional<std::int64_t> active_deadline_seconds;
   // status
   PodPhase phase = PodPhase::kUnknown;
-  Condition scheduled;  // PodScheduled
-  Condition ready;
+  Condition scheduled;                                           // PodScheduled
   std::vector<std::pair<InternedString, Condition>> conditions;  // by type, those with a domain: not Kubernetes' own
-  InternedString nominated_node;
-  std::string extended_claim;  // name of the ResourceClaim in status.extendedResourceClaimStatus
-  std::string status_reason;
+  InternedString extended_claim;  // name of the ResourceClaim in status.extendedResourceClaimStatus
+  InternedString status_reason;
 
   bool bound() const noexcept { return !node_name.empty(); }
   bool terminal() const noexcept { return phase == PodPhase::kSucceeded || phase == PodPhase::kFailed; }
@@ -172,11 +169,7 @@ struct Node {
 struct Job {
   ObjectMeta meta;
   std::optional<std::int64_t> active_deadline_seconds;
-  std::int32_t parallelism = 1;
-  bool suspend = false;
-  // spec.template.spec.resources (pod level), as written
-  ResourceList template_requests;
-  ResourceList template_limits;
+  ResourceList template_limits;  // spec.template.spec.resources.limits (pod level), as written
 };
 
 // Any kind whole, for what has no struct of its own (custom resources). Without metadata.managedFields.
