@@ -86,7 +86,7 @@ struct PodSync::Impl {
     // Starts are the scheduler's. What a job of ours has become matters as long as a pod holds its node, and that it
     // was requeued as long as it lives: it may be another pod's since.
     parts.mirror.set_wants_detail([this](JobId id, const slurm::Job* known, const slurm::JobStates& now) {
-      if (known != nullptr && index.record(id) != nullptr && hides_requeue(*known, now)) return true;
+      if (known != nullptr && index.unit_of_job(id) != nullptr && hides_requeue(*known, now)) return true;
       return !starts(known, now) && index.any_pod(id, holds_node);
     });
     parts.mirror.on_health([this](bool) { all_again(); });

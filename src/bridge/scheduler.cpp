@@ -63,16 +63,15 @@ void Scheduler::Impl::connect() {
     index->on_job(change);
     // Nodes stand idle until it is looked at.
     const bool starts = change.after && runs(*change.after) && !(change.before && runs(*change.before));
-    if (const JobRecord* record = starts ? index->record(change.after->id) : nullptr) {
-      controller->add_first(record->unit.str());
-    }
+    const Uid* unit = starts ? index->unit_of_job(change.after->id) : nullptr;
+    if (unit != nullptr) controller->add_first(unit->str());
     if (!was_synced && mirror.synced()) all_again();
   });
   // Where a job runs must be known at once; of others' jobs, and of one that ends after its pods have their nodes, the
   // state is enough.
   mirror.set_wants_detail([this](JobId id, const slurm::Job* known, const slurm::JobStates& now) {
     if (known == nullptr && loop.now() < look_for_lost_until) return true;
-    if (!now.ended() && index->record(id) != nullptr) return true;
+    if (!now.ended() && index->unit_of_job(id) != nullptr) return true;
     return index->any_pod(id, [&now](const kube::Pod& pod) { return !now.ended() || wants_node(pod); });
   });
   mirror.on_node([this](const slurm::ClusterMirror::NodeChange& change) {
@@ -255,7 +254,7 @@ bool Scheduler::Impl::is_anothers(const slurm::Job& job) const {
 slurm::Knowledge Scheduler::Impl::labelled(UnitView& view) const {
   for (const PodPtr& pod : view.pods) {
     const JobId job = label_of(*pod);
-    if (!job || !wants_node(*pod) || index->record(job) != nullptr) continue;
+    if (!job || !wants_node(*pod) || index->unit_of_job(job) != nullptr) continue;
     if (std::ranges::any_of(view.jobs, [job](const JobView& one) { return one.job->id == job; })) continue;
     const slurm::Knowledge known = mirror.knowledge(job);
     const auto seen = mirror.job(job);

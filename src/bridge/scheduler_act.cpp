@@ -134,8 +134,8 @@ void Scheduler::Impl::submit_failed(const Uid& unit, const std::string& why, boo
 Task<bool> Scheduler::Impl::is_still_ours(JobId id, Uid unit, std::stop_token stop) {
   const auto seen = mirror.job(id);
   if (!seen || !mirror.may_be_lost(id)) co_return true;
-  const JobRecord* known = index->record(id);
-  const Uid whose = known != nullptr ? known->unit : unit;  // it may be about to be handed on
+  const Uid* known = index->unit_of_job(id);
+  const Uid whose = known != nullptr ? *known : unit;  // it may be about to be handed on
   const std::optional<slurm::Job> asked = co_await mirror.ask(id, stop);
   co_return asked && index->has_job(whose, *asked);
 }
@@ -214,11 +214,11 @@ Task<> Scheduler::Impl::cancel_job(UnitPlan::Cancel cancel, Uid unit, std::stop_
 // its node, so the API server itself is asked first.
 Task<bool> Scheduler::Impl::holds_pod(JobId job, Uid unit, std::stop_token stop) {
   std::vector<PodPtr> marked = index->pods(unit);
-  const JobRecord* record = index->record(job);
+  const std::optional<JobRecord> record = index->record(job);
   std::erase_if(marked, [&](const PodPtr& pod) {
     const auto written = memory[unit].marked.find(pod->meta.uid);
     const bool its = label_of(*pod) == job || (written != memory[unit].marked.end() && written->second == job) ||
-                     (record != nullptr && std::ranges::find(record->uids, pod->meta.uid) != record->uids.end());
+                     (record && std::ranges::find(record->uids, pod->meta.uid) != record->uids.end());
     return !its || !wants_node(*pod);
   });
   // It may be bound yet, by a call that is on its way.

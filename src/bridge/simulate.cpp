@@ -220,7 +220,7 @@ class Simulator final {
   slurm::Knowledge labelled(const UnitView& view) const {
     for (const PodPtr& pod : view.pods) {
       const JobId job = label_of(*pod);
-      if (!job || !wants_node(*pod) || index_.record(job) != nullptr) continue;
+      if (!job || !wants_node(*pod) || index_.unit_of_job(job) != nullptr) continue;
       if (std::ranges::any_of(view.jobs, [job](const JobView& one) { return one.job->id == job; })) continue;
       const auto known = jobs_.find(job);
       if (known != jobs_.end() && !known->second->states.ended()) return slurm::Knowledge::kPresent;

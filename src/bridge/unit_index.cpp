@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 
 #include "bridge/names.hpp"
 #include "bridge/unit_jobs.hpp"
@@ -20,15 +19,15 @@ bool names_job(const kube::Pod& pod, JobId job, std::int64_t submitted) {
 
 // A slurmctld that has lost its state gives the ids of its jobs to others. A requeue makes a job's submit time anew,
 // and of one that was just submitted it is not known yet: there the comment tells.
-bool is_another(const slurm::Job& before, const slurm::Job& after, const JobRecord& known) {
+bool is_another(const slurm::Job& before, const slurm::Job& after, const std::optional<JobRecord>& record,
+                const Uid& known) {
   if (after.submit_time == before.submit_time) return false;
   if (before.submit_time != 0 && !requeued(after)) return true;
-  const auto record = parse_record(after.admin_comment);
   // A job_submit plug-in has written over the record of a job that was just submitted. Users cannot: the comment of a
   // job of theirs is empty.
   const bool same_name = !before.name.empty() && after.name == before.name;
   if (before.submit_time == 0 && !record && after.external && same_name && !after.admin_comment.empty()) return false;
-  return !(record && record->unit == known.unit) && before.admin_comment != after.admin_comment;
+  return !(record && record->unit == known) && before.admin_comment != after.admin_comment;
 }
 
 }  // namespace
@@ -38,10 +37,11 @@ void UnitIndex::on_pod(const PodPtr& before, const PodPtr& after) {
   std::optional<Uid> joined;
   if (before && ours(*before)) {
     left = unit_of(*before);
-    std::erase_if(units_[*left].pods, [&](const PodPtr& pod) { return pod->meta.uid == before->meta.uid; });
-    if (const JobId job = label_of(*before)) {
-      labelled_[job].erase(*left);
-      if (labelled_[job].empty()) labelled_.erase(job);
+    std::vector<PodPtr>& pods = units_[*left].pods;
+    std::erase_if(pods, [&](const PodPtr& pod) { return pod->meta.uid == before->meta.uid; });
+    const JobId job = label_of(*before);
+    if (job && std::ranges::none_of(pods, [job](const PodPtr& pod) { return label_of(*pod) == job; })) {
+      drop_label(job, *left);
     }
   }
   if (after && ours(*after)) {
@@ -50,7 +50,7 @@ void UnitIndex::on_pod(const PodPtr& before, const PodPtr& after) {
     const auto place = std::ranges::lower_bound(
         pods, after->meta.key, {}, [](const PodPtr& pod) -> const NamespacedName& { return pod->meta.key; });
     pods.insert(place, after);
-    if (const JobId job = label_of(*after)) labelled_[job].insert(*joined);
+    if (const JobId job = label_of(*after)) put_label(job, *joined);
   }
   if (left) {
     forget_if_empty(*left);
@@ -59,54 +59,78 @@ void UnitIndex::on_pod(const PodPtr& before, const PodPtr& after) {
   if (joined && joined != left) changed_(*joined);
 }
 
+void UnitIndex::put_label(JobId job, const Uid& unit) {
+  const auto [first, last] = labelled_.equal_range(job);
+  if (std::none_of(first, last, [&unit](const auto& one) { return one.second == unit; })) labelled_.emplace(job, unit);
+}
+
+void UnitIndex::drop_label(JobId job, const Uid& unit) {
+  const auto [first, last] = labelled_.equal_range(job);
+  const auto it = std::find_if(first, last, [&unit](const auto& one) { return one.second == unit; });
+  if (it != last) labelled_.erase(it);
+}
+
 void UnitIndex::on_job(const slurm::ClusterMirror::JobChange& change) {
   const auto& any = change.after ? change.after : change.before;
   const JobId id = any->id;
   // A record may change (an update rewrites it); an ended job's comment stays.
   // Jobs of old Slurm versions bear no flag: there the record alone is the proof, which only administrators may write.
-  if (const JobRecord* known = record(id); known != nullptr && change.before && change.after) {
-    if (is_another(*change.before, *change.after, *known)) forget_record(id);
+  std::optional<JobRecord> record = change.after ? parse_record(change.after->admin_comment) : std::nullopt;
+  if (const Uid* known = unit_of_job(id); known != nullptr && change.before && change.after) {
+    if (is_another(*change.before, *change.after, record, *known)) forget_record(id);
   }
   if (change.after) {
-    auto record = parse_record(change.after->admin_comment);
     if (record && record->legacy && !change.after->external) record.reset();
-    if (!record || !record->legacy) legacy_.erase(id);  // adopted, or the id is another's
-    if (record && record->legacy) {
-      legacy_.insert_or_assign(id, std::move(*record));
-    } else if (record && is_ours(*record)) {
-      const auto known = records_.find(id);
-      if (known != records_.end() && known->second.unit != record->unit) forget_record(id);  // handed on
-      units_[record->unit].jobs.insert(id);
-      follow_requeued(*change.after, record->owner);
-      records_.insert_or_assign(id, std::move(*record));
-    }
-    follow_overwritten(*change.after, record.has_value());
+    const bool has_record = record.has_value();
+    take_record(change.after, std::move(record));
+    follow_overwritten(*change.after, has_record);
   } else {
     legacy_.erase(id);
     unrecorded_.erase(id);
   }
-  const auto known = records_.find(id);
-  if (known != records_.end()) {
-    const Uid unit = known->second.unit;
+  if (const Uid* known = unit_of_job(id)) {
+    const Uid unit = *known;
     change.after ? changed_(unit) : forget_record(id);
   }
-  const auto labelled = labelled_.find(id);
-  if (labelled == labelled_.end()) return;
-  const std::set<Uid> units = labelled->second;
-  for (const Uid& unit : units) changed_(unit);
+  const auto [first, last] = labelled_.equal_range(id);
+  std::for_each(first, last, [this](const auto& one) { changed_(one.second); });
+}
+
+void UnitIndex::take_record(const std::shared_ptr<const slurm::Job>& job, std::optional<JobRecord> record) {
+  if (!record || !record->legacy) legacy_.erase(job->id);  // adopted, or the id is another's
+  if (!record || record->legacy || !is_ours(*record)) {
+    keep_record(job->id);
+    if (record && record->legacy) legacy_.insert_or_assign(job->id, std::move(*record));
+    return;
+  }
+  const Uid* known = unit_of_job(job->id);
+  if (known != nullptr && *known != record->unit) forget_record(job->id);  // handed on
+  std::vector<JobId>& jobs = units_[record->unit].jobs;
+  const auto place = std::ranges::lower_bound(jobs, job->id);
+  if (place == jobs.end() || *place != job->id) jobs.insert(place, job->id);
+  follow_requeued(*job, record->owner);
+  kept_.erase(job->id);
+  records_.insert_or_assign(job->id, Named{std::move(record->unit), job});
+}
+
+void UnitIndex::keep_record(JobId job) {
+  const auto known = records_.find(job);
+  if (known == records_.end() || !known->second.job) return;
+  kept_.insert_or_assign(job, *record(job));
+  known->second.job.reset();
 }
 
 void UnitIndex::follow_overwritten(const slurm::Job& job, bool has_record) {
   overwritten_.erase(job.id);
   unrecorded_.erase(job.id);
   if (has_record || !job.external) return;
-  const auto known = records_.find(job.id);
-  if (known == records_.end()) {
+  const auto kept = kept_.find(job.id);
+  if (kept == kept_.end()) {
     unrecorded_.emplace(job.id, job.submit_time);
     return;
   }
   overwritten_.insert(job.id);
-  if (!job.admin_comment.empty()) known->second.note = job.admin_comment;
+  if (!job.admin_comment.empty()) kept->second.note = job.admin_comment;
 }
 
 bool UnitIndex::names_unrecorded(const kube::Pod& pod, JobId job) const {
@@ -115,25 +139,28 @@ bool UnitIndex::names_unrecorded(const kube::Pod& pod, JobId job) const {
 }
 
 void UnitIndex::follow_requeued(const slurm::Job& job, const Uid& owner) {
-  if (owner.empty()) return;
-  if (requeued(job) && !job.states.ended()) {
-    requeued_[owner].insert(job.id);
-  } else {
-    forget_requeued(job.id, owner);
-  }
+  forget_requeued(job.id);
+  if (owner.empty() || !requeued(job) || job.states.ended()) return;
+  requeued_[owner].insert(job.id);
+  requeued_of_.emplace(job.id, owner);
 }
 
-void UnitIndex::forget_requeued(JobId job, const Uid& owner) {
-  const auto it = requeued_.find(owner);
-  if (it != requeued_.end() && it->second.erase(job) > 0 && it->second.empty()) requeued_.erase(it);
+void UnitIndex::forget_requeued(JobId job) {
+  const auto owner = requeued_of_.find(job);
+  if (owner == requeued_of_.end()) return;
+  const auto jobs = requeued_.find(owner->second);
+  jobs->second.erase(job);
+  if (jobs->second.empty()) requeued_.erase(jobs);
+  requeued_of_.erase(owner);
 }
 
 void UnitIndex::forget_record(JobId job) {
   const auto known = records_.find(job);
   const Uid unit = known->second.unit;
-  forget_requeued(job, known->second.owner);
-  units_[unit].jobs.erase(job);
+  forget_requeued(job);
+  std::erase(units_[unit].jobs, job);
   records_.erase(known);
+  kept_.erase(job);
   overwritten_.erase(job);
   forget_if_empty(unit);
   changed_(unit);
@@ -147,13 +174,13 @@ std::optional<JobView> UnitIndex::inheritance(const kube::Pod& pod, const FindJo
   for (const JobId id : jobs->second) {
     auto [job, confirmed_at] = find(id);
     if (!job || job->states.ended() || !requeued(*job) || launch_failed(*job) || taken.contains(id)) continue;
-    const JobRecord& record = records_.at(id);
-    // Who owns a pod is what its maker says.
-    if (record.pods.empty() || record.pods.front().ns != pod.meta.key.ns) continue;
-    const std::vector<PodPtr> held = pods(record.unit);
     const auto over = [](const PodPtr& one) { return one->terminal() || one->deleting(); };
+    if (!std::ranges::all_of(pods(*unit_of_job(id)), over)) continue;
     if (holds_pod(*job)) continue;  // one that ends by itself, too
-    if (std::ranges::all_of(held, over)) return JobView{std::move(job), record, confirmed_at};
+    std::optional<JobRecord> known = record(id);
+    // Who owns a pod is what its maker says.
+    if (known->pods.empty() || known->pods.front().ns != pod.meta.key.ns) continue;
+    return JobView{std::move(job), *std::move(known), confirmed_at};
   }
   return std::nullopt;
 }
@@ -173,7 +200,7 @@ std::vector<JobView> UnitIndex::jobs(const Uid& unit, const FindJob& find) const
   if (it == units_.end()) return out;
   for (const JobId id : it->second.jobs) {
     auto [job, confirmed_at] = find(id);
-    if (job) out.push_back({std::move(job), records_.at(id), confirmed_at, overwritten_.contains(id)});
+    if (job) out.push_back({std::move(job), *record(id), confirmed_at, overwritten_.contains(id)});
   }
   std::ranges::move(legacy_jobs(unit, it->second, find), std::back_inserter(out));
   return out;
@@ -206,13 +233,19 @@ std::vector<JobView> UnitIndex::legacy_jobs(const Uid& unit, const Entry& entry,
   return out;
 }
 
-const JobRecord* UnitIndex::record(JobId job) const {
+const Uid* UnitIndex::unit_of_job(JobId job) const {
   const auto it = records_.find(job);
-  return it == records_.end() ? nullptr : &it->second;
+  return it == records_.end() ? nullptr : &it->second.unit;
+}
+
+std::optional<JobRecord> UnitIndex::record(JobId job) const {
+  const auto it = records_.find(job);
+  if (it == records_.end()) return std::nullopt;
+  return it->second.job ? parse_record(it->second.job->admin_comment) : kept_.at(job);
 }
 
 bool UnitIndex::has_job(const Uid& unit, JobId job) const {
-  if (const JobRecord* known = record(job)) return known->unit == unit;
+  if (const Uid* known = unit_of_job(job)) return *known == unit;
   const auto legacy = legacy_.find(job);
   return std::ranges::any_of(pods(unit), [&](const PodPtr& pod) {
     if (legacy == legacy_.end()) return names_unrecorded(*pod, job);
@@ -229,16 +262,32 @@ bool UnitIndex::has_job(const Uid& unit, const slurm::Job& answer) const {
   return !anothers && has_job(unit, answer.id);
 }
 
+bool UnitIndex::is_of_unit(const slurm::Job& job, const kube::Pod& pod) const {
+  const Uid* known = unit_of_job(job.id);
+  return known != nullptr && *known == unit_of(pod);
+}
+
+std::optional<JobRecord> UnitIndex::record_for(const slurm::Job& job) const {
+  return unit_of_job(job.id) != nullptr ? record(job.id) : parse_record(job.admin_comment);
+}
+
+bool UnitIndex::names(const std::optional<JobRecord>& record, const slurm::Job& job, const kube::Pod& pod) const {
+  if (unit_of_job(job.id) != nullptr) return stands_for(*record, pod, unit_of(pod));
+  if (!record && job.external && names_job(pod, job.id, job.submit_time)) return true;
+  return record && record->legacy && stands_for(*record, pod, unit_of(pod));
+}
+
 bool UnitIndex::is_job_of(const slurm::Job& job, const kube::Pod& pod) const {
-  if (const JobRecord* known = record(job.id)) return stands_for(*known, pod, unit_of(pod));
-  const auto legacy = parse_record(job.admin_comment);
-  if (!legacy && job.external && names_job(pod, job.id, job.submit_time)) return true;
-  return legacy && legacy->legacy && stands_for(*legacy, pod, unit_of(pod));
+  return is_of_unit(job, pod) || names(record_for(job), job, pod);
 }
 
 bool UnitIndex::holds_pod(const slurm::Job& job) const {
+  std::optional<std::optional<JobRecord>> record;  // nullopt: not needed yet
   return any_pod(job.id, [&](const kube::Pod& pod) {
-    return label_of(pod) == job.id && holds_node(pod) && !requeued_since(job, pod) && is_job_of(job, pod);
+    if (label_of(pod) != job.id || !holds_node(pod) || requeued_since(job, pod)) return false;
+    if (is_of_unit(job, pod)) return true;
+    if (!record) record = record_for(job);
+    return names(*record, job, pod);
   });
 }
 
@@ -248,10 +297,10 @@ bool UnitIndex::any_pod(JobId job, const std::function<bool(const kube::Pod&)>& 
     return it != units_.end() &&
            std::ranges::any_of(it->second.pods, [&such](const PodPtr& pod) { return such(*pod); });
   };
-  const JobRecord* named = record(job);
-  if (named != nullptr && among(named->unit)) return true;
-  const auto labelled = labelled_.find(job);
-  return labelled != labelled_.end() && std::ranges::any_of(labelled->second, among);
+  const Uid* named = unit_of_job(job);
+  if (named != nullptr && among(*named)) return true;
+  const auto [first, last] = labelled_.equal_range(job);
+  return std::any_of(first, last, [&among](const auto& one) { return among(one.second); });
 }
 
 std::vector<Uid> UnitIndex::all() const {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <vector>
@@ -36,8 +37,10 @@ class UnitIndex final {
   // A job that Slurm has requeued, that has not ended and whose pods are all over or going, of the controller that made
   // `pod` too: the one that has waited longest. `taken` are left out.
   std::optional<JobView> inheritance(const kube::Pod& pod, const FindJob& find, const std::set<JobId>& taken) const;
-  // The record of a job of ours, else nullptr.
-  const JobRecord* record(JobId job) const;
+  // The unit that a job of ours stands for by its record, else nullptr.
+  const Uid* unit_of_job(JobId job) const;
+  // That record. It is read from the job's comment at each call, and a gang's is long: not to be asked for in a loop.
+  std::optional<JobRecord> record(JobId job) const;
   // Is this job, by what is known of it now, one of the unit's?
   bool has_job(const Uid& unit, JobId job) const;
   // ... and by slurmctld's answer about it, which counts for nothing in the mirror when a table has come in since it
@@ -55,28 +58,43 @@ class UnitIndex final {
  private:
   struct Entry {
     std::vector<PodPtr> pods;
-    std::set<JobId> jobs;
+    std::vector<JobId> jobs;  // sorted
+  };
+  // A job with a record of ours.
+  struct Named {
+    Uid unit;
+    std::shared_ptr<const slurm::Job> job;  // whose comment is the record; nullptr: written over, it is in `kept_`
   };
   bool is_ours(const JobRecord& record) const {
     return record.bridge == self_.bridge && record.cluster == self_.cluster;
   }
   void forget_if_empty(const Uid& unit);
+  void put_label(JobId job, const Uid& unit);
+  void drop_label(JobId job, const Uid& unit);
+  void take_record(const std::shared_ptr<const slurm::Job>& job, std::optional<JobRecord> record);
+  void keep_record(JobId job);
   void forget_record(JobId job);
   void follow_requeued(const slurm::Job& job, const Uid& owner);
-  void forget_requeued(JobId job, const Uid& owner);
+  void forget_requeued(JobId job);
   std::vector<JobView> legacy_jobs(const Uid& unit, const Entry& entry, const FindJob& find) const;
   void follow_overwritten(const slurm::Job& job, bool has_record);
   bool names_unrecorded(const kube::Pod& pod, JobId job) const;
+  // The record that tells whose a job is. It is read once for many pods, and not at all for those of the job's unit.
+  std::optional<JobRecord> record_for(const slurm::Job& job) const;
+  bool names(const std::optional<JobRecord>& record, const slurm::Job& job, const kube::Pod& pod) const;
+  bool is_of_unit(const slurm::Job& job, const kube::Pod& pod) const;
 
   Identity self_;
   std::function<void(const Uid&)> changed_;
   std::unordered_map<Uid, Entry> units_;
-  std::unordered_map<JobId, JobRecord> records_;
+  std::unordered_map<JobId, Named> records_;
+  std::unordered_map<JobId, JobRecord> kept_;           // of records_: what was written over
   std::unordered_map<Uid, std::set<JobId>> requeued_;   // live jobs of single pods, by the pods' controller
+  std::unordered_map<JobId, Uid> requeued_of_;          // that controller
   std::unordered_map<JobId, JobRecord> legacy_;         // whose they are only a pod's label can tell
   std::set<JobId> overwritten_;                         // of records_: their comments are others' words
   std::unordered_map<JobId, std::int64_t> unrecorded_;  // external jobs without any record: when they were submitted
-  std::unordered_map<JobId, std::set<Uid>> labelled_;   // units whose pods name this job
+  std::unordered_multimap<JobId, Uid> labelled_;        // units whose pods name this job: nearly always one
 };
 
 }  // namespace bascule::bridge

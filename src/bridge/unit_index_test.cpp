@@ -174,7 +174,7 @@ TEST_F(UnitIndexTest, AnIdGivenAnewIsNoJobOfOurs) {
   changed.clear();
   set(200, "");
   EXPECT_TRUE(index.jobs(Uid("uid-a"), find()).empty());
-  EXPECT_EQ(index.record(JobId{7}), nullptr);
+  EXPECT_FALSE(index.record(JobId{7}));
   EXPECT_TRUE(changed.contains(Uid("uid-a")));
   set(300, comment);
   EXPECT_EQ(index.jobs(Uid("uid-a"), find()).size(), 1u);
@@ -279,6 +279,134 @@ TEST_F(UnitIndexTest, TheAnswerAboutAJobSaysWhoseItIsBeforeATableDoes) {
   EXPECT_FALSE(has("")) << "a user's";
   index.on_job({jobs[JobId{7}], nullptr});
   EXPECT_FALSE(has(a));
+}
+
+// However often it is written over: by words, by slurm-bridge's record, by that of another bridge.
+TEST_F(UnitIndexTest, ARecordThatIsWrittenOverIsRemembered) {
+  put_job(7, "a", "job", 0);
+  const std::string ours = jobs[JobId{7}]->admin_comment;
+  const JobRecord known = *parse_record(ours);
+  JobRecord theirs = known;
+  theirs.bridge = "another bridge";
+  theirs.unit = Uid("uid-b");
+  const auto write = [this](std::string comment) {
+    auto job = std::make_shared<slurm::Job>(*jobs[JobId{7}]);
+    job->admin_comment = std::move(comment);
+    index.on_job({std::exchange(jobs[JobId{7}], job), job});
+  };
+  const auto expect = [&](std::string note, bool overwritten) {
+    const auto seen = index.jobs(Uid("uid-a"), find());
+    ASSERT_EQ(seen.size(), 1u);
+    JobRecord record = known;
+    record.note = std::move(note);
+    EXPECT_EQ(seen[0].record, record) << print_record(seen[0].record);
+    EXPECT_EQ(seen[0].overwritten, overwritten);
+    EXPECT_EQ(*index.record(JobId{7}), record);
+    EXPECT_TRUE(index.has_job(Uid("uid-a"), JobId{7}));
+  };
+  expect("", false);
+  write("INC-17");
+  expect("INC-17", true);
+  write("INC-18");
+  expect("INC-18", true);
+  write("");
+  expect("INC-18", true);
+  write(print_record(theirs));
+  expect("INC-18", false);
+  EXPECT_TRUE(index.jobs(Uid("uid-b"), find()).empty());
+  write(R"({"pods":["ns/a"]})");
+  expect("INC-18", false);
+  write("INC-19");
+  expect("INC-19", true);
+  write(ours);
+  expect("", false);
+  write(print_record(theirs));
+  expect("", false);
+}
+
+// That of a gang whose group was changed, too; and by what is remembered of it.
+TEST_F(UnitIndexTest, ARecordNamesItsPodsWhateverTheirUnitIs) {
+  const auto labelled = [this](const std::string& name) {
+    auto made = std::make_shared<kube::Pod>(*pod(name, "bridge"));
+    made->meta.labels = {{interner(names::kSlurmJobId), interner("7")}};
+    made->node_name = interner("n1");
+    return made;
+  };
+  const auto named = labelled("a");
+  const auto other = labelled("b");
+  put_job(7, "a", "", 0);
+  auto job = std::make_shared<slurm::Job>(*jobs[JobId{7}]);
+  JobRecord record = *parse_record(job->admin_comment);
+  record.unit = Uid("gang");
+  for (const std::string& comment : {print_record(record), std::string("INC-17")}) {
+    auto after = std::make_shared<slurm::Job>(*job);
+    after->admin_comment = comment;
+    index.on_job({std::exchange(jobs[JobId{7}], after), after});
+    EXPECT_TRUE(index.is_job_of(*after, *named));
+    EXPECT_FALSE(index.is_job_of(*after, *other));
+    index.on_pod(nullptr, other);
+    EXPECT_FALSE(index.holds_pod(*after));
+    index.on_pod(nullptr, named);
+    EXPECT_TRUE(index.holds_pod(*after));
+    index.on_pod(named, nullptr);
+    index.on_pod(other, nullptr);
+  }
+}
+
+// One of its pods goes: the others name the job still.
+TEST_F(UnitIndexTest, AUnitIsAskedAboutAJobAsLongAsOneOfItsPodsNamesIt) {
+  const auto member = [this](const std::string& name, std::string_view job) {
+    auto made = std::make_shared<kube::Pod>(*pod(name, "bridge"));
+    made->meta.labels = {{interner(names::kSlurmJobId), interner(job)}, {interner(names::kPodGroup), interner("gang")}};
+    return made;
+  };
+  const auto a = member("a", "7");
+  const auto b = member("b", "7");
+  index.on_pod(nullptr, a);
+  index.on_pod(nullptr, b);
+  ASSERT_EQ(index.all().size(), 1u);
+  const auto any = [this](std::uint32_t job) {
+    return index.any_pod(JobId{job}, [](const kube::Pod&) { return true; });
+  };
+  index.on_pod(a, nullptr);
+  EXPECT_TRUE(any(7));
+  const auto moved = member("b", "8");
+  index.on_pod(b, moved);
+  EXPECT_FALSE(any(7));
+  EXPECT_TRUE(any(8));
+  index.on_pod(moved, nullptr);
+  EXPECT_FALSE(any(8));
+}
+
+// An object may leave its controller, and another may take it.
+TEST_F(UnitIndexTest, ARequeuedJobIsLeftToTheControllerThatItsRecordNamesNow) {
+  const PodPtr one = pod("x", "bridge", "job");
+  const PodPtr two = pod("y", "bridge", "another");
+  put_job(7, "a", "job", 1);
+  EXPECT_TRUE(index.inheritance(*one, find(), {}));
+  put_job(7, "a", "another", 1);
+  EXPECT_FALSE(index.inheritance(*one, find(), {}));
+  EXPECT_TRUE(index.inheritance(*two, find(), {}));
+  put_job(7, "a", "", 1);
+  EXPECT_FALSE(index.inheritance(*two, find(), {}));
+}
+
+// Tens of thousands of them are in memory: what is not the mirror's any more is nobody's.
+TEST_F(UnitIndexTest, AJobIsNotHeldLongerThanTheMirrorHoldsIt) {
+  put_job(7, "a", "", 0);
+  const std::weak_ptr<const slurm::Job> first = jobs[JobId{7}];
+  put_job(7, "a", "", 1);
+  EXPECT_TRUE(first.expired());
+  const std::weak_ptr<const slurm::Job> second = jobs[JobId{7}];
+  auto job = std::make_shared<slurm::Job>(*jobs[JobId{7}]);
+  job->admin_comment = "INC-17";
+  index.on_job({std::exchange(jobs[JobId{7}], job), job});
+  EXPECT_TRUE(second.expired());
+  EXPECT_EQ(job.use_count(), 2) << "here and the mirror's";
+  put_job(7, "a", "", 0);
+  const std::weak_ptr<const slurm::Job> last = jobs[JobId{7}];
+  index.on_job({std::exchange(jobs[JobId{7}], nullptr), nullptr});
+  EXPECT_TRUE(last.expired());
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ class WalkPodSync final : public Process {
   explicit WalkPodSync(World& world)
       : Process(world, 1, {.fast_interval = 200ms, .rest_interval = 5s, .want_nodes = false}) {
     core_.set_wants_detail([this](JobId id, const slurm::Job* known, const slurm::JobStates& now) {
-      if (known != nullptr && index_.record(id) != nullptr && hides_requeue(*known, now)) return true;
+      if (known != nullptr && index_.unit_of_job(id) != nullptr && hides_requeue(*known, now)) return true;
       const bool waited = known == nullptr || (known->states.base == slurm::JobState::kPending && !requeued(*known));
       const bool starts = waited && now == slurm::JobStates{slurm::JobState::kRunning};
       return !starts && index_.any_pod(id, holds_node);

@@ -17,7 +17,7 @@ class WalkScheduler final : public Process {
     table_.on_neighbour([this](const std::string& node, Neighbour& other) { look_at(node, other); });
     core_.set_wants_detail([this](JobId id, const slurm::Job* known, const slurm::JobStates& now) {
       if (known == nullptr && world_.now < look_for_lost_until_) return true;
-      if (!now.ended() && index_.record(id) != nullptr) return true;
+      if (!now.ended() && index_.unit_of_job(id) != nullptr) return true;
       return index_.any_pod(id, [&now](const kube::Pod& pod) { return !now.ended() || wants_node(pod); });
     });
     list();
@@ -42,7 +42,7 @@ class WalkScheduler final : public Process {
   }
   void on_job(const slurm::ClusterMirror::JobChange& change) override {
     const bool starts = change.after && runs(*change.after) && !(change.before && runs(*change.before));
-    if (const JobRecord* record = starts ? index_.record(change.after->id) : nullptr) add(record->unit);
+    if (const Uid* unit = starts ? index_.unit_of_job(change.after->id) : nullptr) add(*unit);
   }
   void nodes_changed() {
     if (table_.generation() == nodes_seen_) return;
@@ -69,7 +69,7 @@ class WalkScheduler final : public Process {
   Knowledge labelled(const UnitView& view) const {
     for (const PodPtr& pod : view.pods) {
       const JobId id = label_of(*pod);
-      if (!id || !wants_node(*pod) || index_.record(id) != nullptr) continue;
+      if (!id || !wants_node(*pod) || index_.unit_of_job(id) != nullptr) continue;
       if (std::ranges::any_of(view.jobs, [id](const JobView& one) { return one.job->id == id; })) continue;
       const Knowledge known = core_.knowledge(id);
       const auto seen = job(id);
@@ -221,8 +221,8 @@ class WalkScheduler final : public Process {
     decided("update", unit);
     const auto seen = job(update.job);
     if (seen && core_.may_be_lost(update.job, world_.now)) {
-      const JobRecord* known = index_.record(update.job);
-      const Uid whose = known != nullptr ? known->unit : unit;
+      const Uid* known = index_.unit_of_job(update.job);
+      const Uid whose = known != nullptr ? *known : unit;
       const auto now = ask(update.job);
       if (!now || !index_.has_job(whose, *now)) return add_after(unit, 1s);
     }
@@ -274,8 +274,8 @@ class WalkScheduler final : public Process {
   }
   bool holds_pod(JobId id, const Uid& unit) {
     bool holds = false;
-    const JobRecord* record = index_.record(id);
-    const std::vector<Uid> named = record != nullptr ? record->uids : std::vector<Uid>{};
+    const std::optional<JobRecord> record = index_.record(id);
+    const std::vector<Uid> named = record ? record->uids : std::vector<Uid>{};
     for (const PodPtr& pod : index_.pods(unit)) {
       const auto written = memory_[unit].marked.find(pod->meta.uid);
       const bool its = label_of(*pod) == id || (written != memory_[unit].marked.end() && written->second == id) ||
