@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/uid.hpp"
+
 namespace bascule {
 
 template <class Tag>
@@ -25,7 +27,6 @@ class StrongString final {
   std::string text_;
 };
 
-using Uid = StrongString<struct UidTag>;            // metadata.uid
 using NodeName = StrongString<struct NodeNameTag>;  // of a Kubernetes Node
 using SlurmNodeName = StrongString<struct SlurmNodeNameTag>;
 

@@ -76,8 +76,7 @@ struct PodSync::Impl {
         index(self, [this](const Uid& unit) { controller.add(unit.str()); }),
         controller(
             loop, {.name = "pod-controller", .workers = workers, .pauses = {.longest = kLongestPause}},
-            [this](std::string key, std::stop_token stop) { return reconcile(Uid(std::move(key)), std::move(stop)); },
-            p.metrics) {
+            [this](std::string key, std::stop_token stop) { return reconcile(Uid(key), std::move(stop)); }, p.metrics) {
     parts.pods.on_change([this](const PodPtr& before, const PodPtr& after) { index.on_pod(before, after); });
     parts.mirror.on_job([this](const slurm::ClusterMirror::JobChange& change) {
       index.on_job(change);

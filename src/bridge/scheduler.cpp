@@ -30,8 +30,7 @@ void Scheduler::Impl::connect() {
   controller = std::make_unique<runtime::Controller>(
       loop,
       runtime::ControllerOptions{.name = "scheduler", .workers = options.workers, .pauses = {.longest = kLongestPause}},
-      [this](std::string key, std::stop_token stop) { return reconcile(Uid(std::move(key)), std::move(stop)); },
-      metrics);
+      [this](std::string key, std::stop_token stop) { return reconcile(Uid(key), std::move(stop)); }, metrics);
   pods.on_change([this](const PodPtr& before, const PodPtr& after) {
     table.on_pod(before, after);
     index->on_pod(before, after);

@@ -17,7 +17,7 @@ Group group(GroupKind kind, std::string_view api_group, const kube::Pod& pod, st
     unit += '/';
     unit += piece;
   }
-  return {kind, {pod.meta.key.ns, std::string(name)}, Uid(std::move(unit))};
+  return {kind, {pod.meta.key.ns, std::string(name)}, Uid(unit)};
 }
 
 bool digit(char c) noexcept {

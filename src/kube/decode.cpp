@@ -24,7 +24,7 @@ OwnerReference decode_owner(Value value, json::Interner& interner) {
     } else if (key == "name") {
       owner.name = interned(field, interner);
     } else if (key == "uid") {
-      owner.uid = Uid(owned(field));
+      owner.uid = Uid(field.string().value_or(""));
     } else if (key == "controller") {
       owner.controller = field.boolean().value_or(false);
     }
@@ -69,7 +69,7 @@ void decode_meta(Value value, json::Interner& interner, ObjectMeta& meta) {
     } else if (key == "namespace") {
       meta.key.ns = owned(field);
     } else if (key == "uid") {
-      meta.uid = Uid(owned(field));
+      meta.uid = Uid(field.string().value_or(""));
     } else if (key == "resourceVersion") {
       meta.resource_version = owned(field);
     } else if (key == "generation") {
@@ -138,7 +138,7 @@ ObjectMeta decode_identity(std::string_view text) {
       } else if (name == "namespace") {
         meta.key.ns = owned(field);
       } else if (name == "uid") {
-        meta.uid = Uid(owned(field));
+        meta.uid = Uid(field.string().value_or(""));
       } else if (name == "resourceVersion") {
         meta.resource_version = owned(field);
       }

@@ -29,7 +29,7 @@ struct Store : testing::Test {
   static ObjectStore::Item thing(std::string name, std::string uid, std::string version) {
     auto out = std::make_shared<Thing>();
     out->meta.key = {"ns", std::move(name)};
-    out->meta.uid = Uid(std::move(uid));
+    out->meta.uid = Uid(uid);
     out->meta.resource_version = std::move(version);
     return {out, &out->meta};
   }
