@@ -102,7 +102,7 @@ class PodPlanner final {
     if (job.states.base == slurm::JobState::kPending) return with_restored_job(pod, job);
     end_pod(pod, id,
             "Slurm job " + id.str() + " is " + slurm::print(job.states) +
-                (job.state_reason.empty() || job.state_reason == "None" ? "" : " (" + job.state_reason + ")"),
+                (job.state_reason.empty() || job.state_reason == "None" ? "" : " (" + job.state_reason.str() + ")"),
             disruption(job));
   }
 

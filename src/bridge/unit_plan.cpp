@@ -311,8 +311,8 @@ UnitPlan plan_unit(const Config& config, const Identity& self, const UnitView& u
 Waiting describe_pending(const slurm::Job& job) {
   std::string text = "Slurm job " + job.id.str() + " is " + slurm::print(job.states);
   const bool unlooked = job.state_reason.empty() || job.state_reason == "None";
-  if (!unlooked) text += " (" + job.state_reason + ")";
-  if (!job.partition.empty()) text += " in partition " + job.partition;
+  if (!unlooked) text += " (" + job.state_reason.str() + ")";
+  if (!job.partition.empty()) text += " in partition " + job.partition.str();
   std::string detail;
   if (job.start_time > 0)
     detail = ", expected to start at " + print_rfc3339(WallTime(std::chrono::seconds(job.start_time)));

@@ -250,7 +250,7 @@ std::expected<UnitPlanner::Wanted, Waiting> UnitPlanner::describe(std::vector<Po
   const std::size_t least = packed ? 1 : needed;
   const bool stays = job != nullptr && !job->job->partition.empty() && keeps_partition(*description, job->record.asked);
   const Candidates& candidates =
-      nodes_.candidates(pods, stays ? job->job->partition : description->partition.value_or(""));
+      nodes_.candidates(pods, stays ? job->job->partition.str() : description->partition.value_or(""));
   if (candidates.usable < least) {
     return std::unexpected(
         Waiting{"Unschedulable", "no node that Slurm may use fits the pod: " + candidates.why_none, {}, pods});

@@ -20,11 +20,14 @@ std::optional<std::int64_t> to_integer(std::string_view text) noexcept {
 }
 
 // Text of a string or number; what else stands there is as good as absent.
-void read(Value value, std::string& to) {
+template <class Text>
+void read(Value value, Text& to)
+  requires std::is_same_v<Text, std::string> || std::is_same_v<Text, SharedText>
+{
   if (value.is_object() || value.is_array()) return;
   const bool string = value.is_string();
   if (!string && !value.is_number()) return;
-  if (const auto text = value.scalar()) to.assign(*text);
+  if (const auto text = value.scalar()) to = *text;
 }
 
 // Number objects, plain and quoted numbers. `infinite` comes before `set`.
@@ -281,7 +284,7 @@ struct JobReader {
   }
   Job finish() {
     if (!job.id) throw json::ShapeError("jobs", "a job with its job_id");
-    if (job.user.empty()) job.user = std::move(user_number);
+    if (job.user.empty()) job.user = user_number;
     return std::move(job);
   }
 };

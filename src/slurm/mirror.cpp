@@ -22,7 +22,7 @@ struct ClusterMirror::Impl {
   Bell news;  // an answer came in
   std::stop_source stop;
   std::vector<std::function<void(const JobChange&)>> on_job;
-  std::map<std::string, std::set<JobId>> required;  // jobs that have not ended, by the hostlist they require
+  std::map<SharedText, std::set<JobId>> required;  // jobs that have not ended, by the hostlist they require
   std::vector<std::function<void(const NodeChange&)>> on_node;
   std::vector<std::function<void(bool)>> on_health;
   bool started = false;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/strong.hpp"
+#include "slurm/shared_text.hpp"
 
 namespace bascule::slurm {
 
@@ -68,30 +69,30 @@ struct Job {
   JobId id;
   JobStates states;
   std::string name;
-  std::string user;  // name, or number when the name is not known
-  std::string account;
-  std::string partition;
-  std::string qos;
-  std::string reservation;
-  std::string nodes;           // hostlist of the allocation; empty while pending
-  std::string required_nodes;  // hostlists as asked
-  std::string excluded_nodes;
-  std::string constraints;   // "features" of the answer
-  std::string state_reason;  // None, Priority, Resources, JobHeldUser ...
-  std::string state_description;
+  std::string nodes;  // hostlist of the allocation; empty while pending
   std::string admin_comment;
-  std::string comment;
-  std::string tres_per_node;
+  SharedText user;  // name, or number when the name is not known
+  SharedText account;
+  SharedText partition;
+  SharedText qos;
+  SharedText reservation;
+  SharedText required_nodes;  // hostlists as asked
+  SharedText excluded_nodes;
+  SharedText constraints;   // "features" of the answer
+  SharedText state_reason;  // None, Priority, Resources, JobHeldUser ...
+  SharedText state_description;
+  SharedText comment;
+  SharedText tres_per_node;
   std::vector<std::string> gres_detail;  // one a node, in the order of `nodes`
   std::vector<std::uint32_t> node_cpus;  // of the allocation: one a node, in the order of `nodes`
   bool external = false;                 // flag EXTERNAL_JOB; from v0.0.43
   bool hold = false;
+  std::uint32_t restart_count = 0;
   std::optional<std::uint32_t> priority;
   std::optional<std::uint32_t> time_limit;  // minutes; kInfinite
   std::int64_t submit_time = 0;
   std::int64_t start_time = 0;  // running: began; pending: expected, 0 unknown
   std::int64_t end_time = 0;    // ended, or will end by the time limit; 0 unknown
-  std::uint32_t restart_count = 0;
   friend bool operator==(const Job&, const Job&) = default;
 };
 

@@ -312,7 +312,7 @@ std::expected<void, SlurmNo> SlurmModel::delete_node(WallTime now, const std::st
 
 std::expected<void, SlurmNo> SlurmModel::validate(const JobRecord& job) const {
   const slurm::JobDescription& asked = job.asked;
-  if (members(job.view.partition) == nullptr) return no(2000, "Invalid partition name specified");
+  if (members(job.view.partition.str()) == nullptr) return no(2000, "Invalid partition name specified");
   if (asked.tres_per_node && !asked.tres_per_node->empty() && !parse_gpu_request(*asked.tres_per_node)) {
     return no(2115, "Invalid Trackable RESource (TRES) specification");
   }

@@ -46,7 +46,7 @@ std::uint64_t memory_of(const slurm::JobDescription& job, const slurm::Node& nod
 bool SlurmModel::could_ever_fit(const JobRecord& job, const NodeRecord& node) const {
   const slurm::JobDescription& asked = job.asked;
   const slurm::Node& view = node.view;
-  if (!in_partition(view.name, job.view.partition)) return false;
+  if (!in_partition(view.name, job.view.partition.str())) return false;
   if (cpus_of(asked) > view.cpus || memory_of(asked, view) > view.memory) return false;
   // Batch jobs do not run where there is no slurmd.
   if (!job.view.external && view.states.has(NodeFlag::kExternal)) return false;
@@ -103,7 +103,7 @@ void SlurmModel::schedule(WallTime now) {
   };
   for (auto& [id, job] : jobs_) {
     if (job.view.states.base != JobState::kPending) continue;
-    const bool down = !down_.empty() && !job.view.hold && down_.contains(job.view.partition);
+    const bool down = !down_.empty() && !job.view.hold && down_.contains(job.view.partition.str());
     down ? waits_for(job, "PartitionDown") : queue.push_back(&job);
   }
   if (queue.empty()) return;

@@ -11,7 +11,7 @@ NodesNow nodes_now(const std::vector<slurm::Node>& nodes, const std::optional<st
   NodesNow now{.nodes = {}, .partitions = {}, .whole = jobs && works.faults.empty()};
   if (jobs) {
     for (const slurm::Job& job : *jobs) {
-      if (nodeset::is_at_work(job)) now.partitions.insert(job.partition);
+      if (nodeset::is_at_work(job)) now.partitions.insert(job.partition.str());
     }
   }
   for (const slurm::Node& node : nodes) {
