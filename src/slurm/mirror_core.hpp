@@ -50,7 +50,7 @@ class MirrorCore final {
     JobId job = {};
     std::string node = {};
     std::int64_t since = 0;   // of kJobs and kNodes
-    std::uint64_t epoch = 0;  // of kJob and kNode: the one in which enough tables lacked it; 0: they did not
+    std::uint32_t epoch = 0;  // of kJob and kNode: the one in which enough tables lacked it; 0: they did not
     TimePoint at{};
     std::uint64_t serial = 0;
   };
@@ -139,7 +139,7 @@ class MirrorCore final {
   JobTable jobs_;
   NodeTable nodes_;
   std::uint64_t serial_ = 0;
-  std::uint64_t epoch_ = 1;  // changes with every disturbance
+  std::uint32_t epoch_ = 1;  // changes with every disturbance
 
   bool reachable_ = false;
   bool failing_ = false;  // the last call failed: only probes until one is answered

@@ -34,11 +34,11 @@ class MirrorTable final {
     TimePoint first_at{};      // when the first answer about it came in
     TimePoint known_at{};      // when the newest one did
     TimePoint confirmed_at{};  // when the newest answer that agrees was asked for
-    std::uint64_t serial = 0;  // of the last table that had it
-    std::uint64_t epoch = 0;   // `lacking` belongs to it
-    std::uint32_t lacking = 0;
-    std::uint32_t look = 0;  // the last cheap look that named it
-    bool lost = false;       // the last table lacked it
+    std::uint32_t serial = 0;  // of the last table that had it
+    std::uint32_t epoch = 0;   // `lacking` belongs to it
+    std::uint32_t look = 0;    // the last cheap look that named it
+    std::uint32_t lacking : 31 = 0;
+    bool lost : 1 = false;  // the last table lacked it
   };
 
   const std::unordered_map<Key, Ptr>& records() const noexcept { return records_; }
@@ -99,7 +99,7 @@ class MirrorTable final {
   // half of the records that should stay: what it lacks then is marked lost and not counted. Otherwise what it lacks is
   // counted if `counts`.
   template <class Keyed>
-  bool take_table(Keyed keyed, TimePoint asked, TimePoint now, std::uint64_t epoch, bool counts,
+  bool take_table(Keyed keyed, TimePoint asked, TimePoint now, std::uint32_t epoch, bool counts,
                   const std::vector<Key>& same = {}) {
     ++serial_;
     // Looked at before the rows are taken, which makes everything in them known just now.
@@ -128,7 +128,7 @@ class MirrorTable final {
   }
 
   // A table that says it is the same as the one before.
-  void take_same_table(TimePoint asked, std::uint64_t epoch, bool counts) {
+  void take_same_table(TimePoint asked, std::uint32_t epoch, bool counts) {
     for (auto& [key, entry] : entries_) {
       if (entry.known_at > asked) continue;
       if (!entry.lost) {
@@ -140,7 +140,7 @@ class MirrorTable final {
   }
 
   // What `tables` tables in a row of this epoch lacked.
-  std::vector<Key> lacking(std::uint64_t epoch, std::uint32_t tables) const {
+  std::vector<Key> lacking(std::uint32_t epoch, std::uint32_t tables) const {
     std::vector<Key> keys;
     for (const auto& [key, entry] : entries_) {
       if (entry.lost && entry.epoch == epoch && entry.lacking >= tables) keys.push_back(key);
@@ -168,7 +168,7 @@ class MirrorTable final {
     entry.lost = false;
     entry.confirmed_at = std::max(entry.confirmed_at, asked);
   }
-  void miss(TimePoint asked, std::uint64_t epoch, bool counts) {
+  void miss(TimePoint asked, std::uint32_t epoch, bool counts) {
     lost_.clear();
     for (auto& [key, entry] : entries_) {
       if (entry.serial == serial_ || entry.known_at > asked) continue;
@@ -183,7 +183,7 @@ class MirrorTable final {
   std::unordered_map<Key, Ptr> records_;
   std::unordered_map<Key, Entry> entries_;
   std::vector<Change> changes_;
-  std::uint64_t serial_ = 0;
+  std::uint32_t serial_ = 0;
   std::uint32_t look_ = 0;
   std::size_t looked_at_ = 0;  // entries that it named
   std::vector<Key> lost_;
