@@ -19,7 +19,7 @@ kube::Node with(const std::optional<NodeCondition>& condition) {
   if (condition) {
     node.conditions.emplace_back(
         interner(kSlurmReady),
-        kube::Condition{true, interner(condition->status), interner(condition->reason), condition->message});
+        kube::Condition{true, interner(condition->status), interner(condition->reason), interner(condition->message)});
   }
   return node;
 }

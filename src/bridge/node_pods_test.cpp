@@ -34,7 +34,8 @@ struct NodePodsTest : testing::Test {
     auto made = pod(name, node);
     made->scheduler_name = interner("bridge");
     made->meta.labels = {{interner(names::kSlurmJobId), interner("7")}};
-    made->conditions.emplace_back(interner(names::kSlurmJobKnown), kube::Condition{true, interner("False"), {}, "?"});
+    made->conditions.emplace_back(interner(names::kSlurmJobKnown),
+                                  kube::Condition{true, interner("False"), {}, interner("?")});
     return made;
   }
   static kube::Toleration toleration(const char* key, const char* value, const char* effect, bool exists) {

@@ -71,7 +71,7 @@ struct QueueTest : ::testing::Test {
         static_cast<std::uint32_t>(slurm::JobFlag::kCompleting);
     pod("ml", "train-0", "21");
     kube::Pod& lost = pod("ml", "eval-0");
-    lost.scheduled = {true, interner("False"), interner("InvalidRequest"), "a sentence"};
+    lost.scheduled = {true, interner("False"), interner("InvalidRequest"), interner("a sentence")};
     pod("ml", "later-0").scheduling_gates = {interner("gate")};
   }
 

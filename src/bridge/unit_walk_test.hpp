@@ -269,7 +269,8 @@ class World {
     const PodPtr target = pod(as_seen->meta.key, as_seen->meta.uid);
     if (!target) return;
     change(target, [&](kube::Pod& one) {
-      one.conditions = {{interner(names::kSlurmJobKnown), {true, interner(known ? "True" : "False"), {}, message}}};
+      one.conditions = {
+          {interner(names::kSlurmJobKnown), {true, interner(known ? "True" : "False"), {}, interner(message)}}};
     });
   }
   void add_node(const std::string& name, std::string_view taint = {}) {

@@ -25,12 +25,20 @@ constexpr std::array<std::string_view, 5> kParsers = {"v0.0.44", "v0.0.45", "v0.
 // The first that serves conf/.
 constexpr std::string_view kConfParser = "v0.0.45";
 
-// The job table is the one answer that may be far larger than all else a process keeps (5 to 8 kB a job, 100,000 and
-// more of them): its rows are read while it arrives.
-class JobRows final {
+// A table may be far larger than all else a process keeps (5 to 8 kB a job, 100,000 and more of them): its rows are
+// read while it arrives.
+struct Rows {
+  std::string list;                                // the key they stand under
+  std::function<void()> restart;                   // the call is made once more: what was taken counts no more
+  std::function<void(std::string_view row)> take;  // followed by json::kPadding readable bytes, in valid UTF-8
+};
+
+class RowReader final {
  public:
-  JobRows(std::size_t limit, Client::KnownJob known)
-      : splitter_({.item_bytes = limit, .envelope_bytes = limit}, "jobs"), known_(std::move(known)) {}
+  RowReader(const Rows& rows, std::size_t limit)
+      : rows_(rows), splitter_({.item_bytes = limit, .envelope_bytes = limit}, rows.list) {
+    rows_.restart();
+  }
 
   void feed(std::string_view piece) {
     if (begin_.empty()) begin_ = piece.substr(0, kBegin);
@@ -54,27 +62,45 @@ class JobRows final {
     return begin_;
   }
   const std::string& problem() const noexcept { return problem_; }
-  std::vector<Job>& jobs() noexcept { return jobs_; }
-  std::vector<JobId>& same() noexcept { return same_; }
 
  private:
   static constexpr std::size_t kBegin = 1024;
   void take(std::string_view row) {
-    if (json::hot::is_utf8(row)) return take(decode_job(row));
+    if (json::hot::is_utf8(row)) return rows_.take(row);
     std::string valid = with_valid_utf8(row);
     valid.reserve(valid.size() + json::kPadding);
-    take(decode_job(valid));
-  }
-  void take(Job job) {
-    const auto known = known_ ? known_(job.id) : nullptr;
-    known && *known == job ? same_.push_back(job.id) : jobs_.push_back(std::move(job));
+    rows_.take(valid);
   }
 
+  const Rows& rows_;
   json::ListSplitter splitter_;
-  Client::KnownJob known_;
   std::string begin_, problem_;
-  std::vector<Job> jobs_;
-  std::vector<JobId> same_;
+};
+
+// Each row is so small that many are read at a time.
+class StateRows final {
+ public:
+  void take(std::string_view row) {
+    batch_ += batch_.empty() ? kOpen : std::string_view(",");
+    batch_ += row;
+    if (batch_.size() >= kBatch) read_batch();
+  }
+  std::vector<JobBrief> finish() {
+    if (!batch_.empty()) read_batch();
+    return std::move(states_);
+  }
+
+ private:
+  static constexpr std::string_view kOpen = R"({"jobs":[)";
+  static constexpr std::size_t kBatch = std::size_t{64} << 10;
+  void read_batch() {
+    batch_ += "]}";
+    const auto listed = decode_job_states(batch_);
+    states_.insert(states_.end(), listed.list->begin(), listed.list->end());
+    batch_.clear();
+  }
+  std::string batch_;
+  std::vector<JobBrief> states_;
 };
 
 struct Ask {
@@ -83,14 +109,14 @@ struct Ask {
   std::string path;  // behind /slurm/vX/
   std::string body = {};
   Duration timeout{};
-  std::optional<JobRows>* rows = nullptr;  // of a good answer; its body is then the rest of it
-  Client::KnownJob known = nullptr;        // for the rows
+  std::optional<Rows> rows = {};  // of a good answer; its body is then the rest of it
 };
 
 struct Answer {
   int status = 0;
   std::string body;
-  std::string parser;  // the version it was asked with
+  std::string parser;        // the version it was asked with
+  std::string problem = {};  // of its rows
 };
 
 bool looks_like_json(std::string_view body) noexcept {
@@ -115,9 +141,9 @@ std::optional<Envelope> envelope_of(std::string_view body) {
 // Reads a good answer with `decode`; a senseless one becomes the error that fits the call.
 template <class Decode>
 auto read(const CallName& name, const Answer& answer, Decode decode) {
-  std::string what;
+  std::string what = answer.problem;
   try {
-    return decode(answer.body);
+    if (what.empty()) return decode(answer.body);
   } catch (const json::ParseError& e) {
     what = e.what();
   } catch (const json::ShapeError& e) {
@@ -197,7 +223,7 @@ struct Client::Impl {
     Answer answer;
     try {
       net::CallLimits limits{.deadline = begin + ask.timeout, .max_body = options.max_answer, .stop = stop};
-      if (ask.rows != nullptr) {
+      if (ask.rows) {
         answer = co_await read_rows(request(ask, parser, token), std::move(limits), ask);
       } else {
         net::Response response = co_await transport.call(request(ask, parser, token), std::move(limits));
@@ -226,25 +252,27 @@ struct Client::Impl {
   }
 
   Task<Answer> read_rows(net::Request request, net::CallLimits limits, const Ask& ask) {
-    std::optional<JobRows>& rows = *ask.rows;
     const TimePoint deadline = limits.deadline;
     const std::stop_token stop = limits.stop;
     const net::StreamResponse response = co_await transport.open(std::move(request), std::move(limits));
     Answer answer{response.status, {}, {}};
-    rows.emplace(options.max_answer, ask.known);
+    RowReader rows(*ask.rows, options.max_answer);
     const bool good = response.status >= 200 && response.status < 300;
     while (true) {
       const std::string_view piece = co_await response.body->read(deadline, stop);
       if (piece.empty()) break;
       if (good) {
-        rows->feed(piece);
+        rows.feed(piece);
       } else if (answer.body.size() + piece.size() <= options.max_answer) {
         answer.body += piece;
       } else {
         throw net::Error(net::Error::Kind::kTooLarge, "the answer is too large");
       }
     }
-    if (good) answer.body = rows->frame();
+    if (good) {
+      answer.body = rows.frame();
+      answer.problem = rows.problem();
+    }
     co_return answer;
   }
 
@@ -421,37 +449,51 @@ Task<std::optional<Job>> Client::get_job(JobId id, std::stop_token stop) {
 }
 
 Task<JobList> Client::list_jobs(std::int64_t since, std::stop_token stop, KnownJob known) {
-  std::optional<JobRows> rows;
+  std::vector<Job> jobs;
+  std::vector<JobId> same;
   Ask ask = impl_->list("list_jobs", "listing jobs", "jobs/", since);
-  ask.rows = &rows;
-  ask.known = std::move(known);
+  const auto restart = [&jobs, &same] {
+    jobs.clear();
+    same.clear();
+  };
+  const auto take = [&jobs, &same, &known](std::string_view row) {
+    Job job = decode_job(row);
+    const auto before = known ? known(job.id) : nullptr;
+    before && *before == job ? same.push_back(job.id) : jobs.push_back(std::move(job));
+  };
+  ask.rows = {"jobs", restart, take};
   const Answer answer = co_await impl_->call(ask, stop);
-  JobList same;
-  same.unchanged = true;
-  same.last_update = since;
-  if (answer.status == 304 && since > 0) co_return same;
+  JobList unchanged;
+  unchanged.unchanged = true;
+  unchanged.last_update = since;
+  if (answer.status == 304 && since > 0) co_return unchanged;
   require_good(ask.name, answer);
-  if (!rows->problem().empty()) {
-    throw_foreign(ask.name, answer.status, answer.body,
-                  fmt::format("with an answer that makes no sense ({})", rows->problem()));
-  }
-  auto listed = read(ask.name, answer, decode_jobs);
-  JobList list = require_list(ask.name, answer, std::move(listed));
-  list.jobs = std::move(rows->jobs());
-  list.same = std::move(rows->same());
+  JobList list = require_list(ask.name, answer, read(ask.name, answer, decode_jobs));
+  list.jobs = std::move(jobs);
+  list.same = std::move(same);
   if (!list.unchanged || !list.jobs.empty() || !list.same.empty()) {
     list.unchanged = false;
     co_return list;
   }
-  if (since > 0) co_return same;
+  if (since > 0) co_return unchanged;
   throw Malformed(answer.status, 0, "listing jobs: an empty list that slurmctld never made (last_update is 0)");
 }
 
+// It comes several times a second, so by a connection that is kept, as a whole; what reads it all at once would keep
+// six times as much.
 Task<std::vector<JobBrief>> Client::job_states(std::stop_token stop) {
   const Ask ask = impl_->list("job_states", "listing the states of jobs", "jobs/state/", 0);
-  const Answer answer = co_await impl_->call(ask, stop);
+  Answer answer = co_await impl_->call(ask, stop);
   require_good(ask.name, answer);
-  co_return require_list(ask.name, answer, read(ask.name, answer, decode_job_states));
+  StateRows states;
+  const Rows rows{"jobs", [] {}, [&states](std::string_view row) { states.take(row); }};
+  RowReader reader(rows, impl_->options.max_answer);
+  reader.feed(answer.body);
+  std::string frame = reader.frame();
+  answer.body = std::move(frame);
+  answer.problem = reader.problem();
+  require_list(ask.name, answer, read(ask.name, answer, decode_job_states));
+  co_return read(ask.name, answer, [&states](const std::string&) { return states.finish(); });
 }
 
 Task<std::vector<NodeAllocation>> Client::allocation(JobId id, std::stop_token stop) {
@@ -462,14 +504,19 @@ Task<std::vector<NodeAllocation>> Client::allocation(JobId id, std::stop_token s
 }
 
 Task<NodeList> Client::list_nodes(std::int64_t since, std::stop_token stop) {
-  const Ask ask = impl_->list("list_nodes", "listing nodes", "nodes/", since);
+  std::vector<Node> nodes;
+  Ask ask = impl_->list("list_nodes", "listing nodes", "nodes/", since);
+  ask.rows = {"nodes", [&nodes] { nodes.clear(); },
+              [&nodes](std::string_view row) { nodes.push_back(decode_node(row)); }};
   const Answer answer = co_await impl_->call(ask, stop);
   NodeList same;
   same.unchanged = true;
   same.last_update = since;
   if (answer.status == 304 && since > 0) co_return same;
   require_good(ask.name, answer);
-  co_return require_list(ask.name, answer, read(ask.name, answer, decode_nodes));
+  NodeList list = require_list(ask.name, answer, read(ask.name, answer, decode_nodes));
+  list.nodes = std::move(nodes);
+  co_return list;
 }
 
 Task<std::optional<Node>> Client::get_node(std::string name, std::stop_token stop) {

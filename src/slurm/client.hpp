@@ -27,7 +27,7 @@ struct ClientOptions {
   std::string path_prefix;                      // of the base URL, without trailing slash
   Duration timeout = std::chrono::seconds(15);  // of one call
   Duration list_timeout = std::chrono::seconds(60);
-  std::size_t max_answer = std::size_t{1} << 30;  // bytes; of a table of jobs each row
+  std::size_t max_answer = std::size_t{1} << 30;  // bytes; of a table each row
   std::function<void(std::string_view operation, int http, std::int32_t number, Duration took)> report = nullptr;
 };
 

@@ -320,9 +320,10 @@ JobBrief read_brief(Value record) {
   return job;
 }
 
-Node read_node(Value record) {
+struct NodeReader {
   Node node;
-  record.fields([&node](std::string_view key, Value value) {
+
+  void operator()(std::string_view key, Value value) {
     if (key == "name") return read(value, node.name);
     if (key == "state") return void(node.states = read_node_states(value));
     if (key == "reason") return read(value, node.reason);
@@ -345,9 +346,17 @@ Node read_node(Value record) {
     if (key == "comment") return read(value, node.comment);
     if (key == "extra") return read(value, node.extra);
     if (key == "reservation") return read(value, node.reservation);
-  });
-  if (node.name.empty()) record.refuse("a node with its name");
-  return node;
+  }
+  Node finish() {
+    if (node.name.empty()) throw json::ShapeError("nodes", "a node with its name");
+    return std::move(node);
+  }
+};
+
+Node read_node(Value record) {
+  NodeReader reader;
+  record.fields(reader);
+  return reader.finish();
 }
 
 // A field one level down: {"time": ...} of "defaults".
@@ -463,6 +472,12 @@ Listed<JobList> decode_jobs(std::string_view body) {
 
 Job decode_job(std::string_view padded) {
   JobReader reader;
+  json::hot::parser().parse_padded(padded, reader);
+  return reader.finish();
+}
+
+Node decode_node(std::string_view padded) {
+  NodeReader reader;
   json::hot::parser().parse_padded(padded, reader);
   return reader.finish();
 }

@@ -49,6 +49,7 @@ Listed<JobList> decode_jobs(std::string_view body);
 Job decode_job(std::string_view padded);
 Listed<std::vector<JobBrief>> decode_job_states(std::string_view body);
 Listed<NodeList> decode_nodes(std::string_view body);
+Node decode_node(std::string_view padded);  // as decode_job()
 Listed<std::vector<Partition>> decode_partitions(std::string_view body);
 Listed<std::vector<Reservation>> decode_reservations(std::string_view body);
 Listed<std::vector<NodeAllocation>> decode_allocation(std::string_view body);
