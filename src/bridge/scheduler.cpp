@@ -125,12 +125,7 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
   view.pods = index->pods(unit);
   view.pods_followed = pods.following();
   if (view.pods.empty()) {
-    for (const auto& [pod, doubt] : memory[unit].doubted) table.usage().forget(pod);
-    memory.erase(unit);  // what is left of its jobs is the pod sync's
-    wait_for_nodes.erase(unit);
-    wait_for_volumes.erase(unit);
-    group_status.forget(unit);
-    owners.forget(unit);
+    forget(unit);
     co_return runtime::Result{};
   }
   const auto first = std::ranges::find_if(view.pods, [](const PodPtr& pod) { return wants_node(*pod); });
@@ -191,6 +186,21 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
     std::rethrow_exception(failure);
   }
   for (const Waiting& waiting : plan.waiting) notes.tell(waiting);
+  co_return rest(plan, unit);
+}
+
+// What is left of its jobs is the pod sync's.
+void Scheduler::Impl::forget(const Uid& unit) {
+  for (const auto& [pod, doubt] : memory[unit].doubted) table.usage().forget(pod);
+  memory.erase(unit);
+  wait_for_nodes.erase(unit);
+  wait_for_volumes.erase(unit);
+  group_status.forget(unit);
+  owners.forget(unit);
+}
+
+// The plan is done: when it is planned anew, should nothing happen before.
+runtime::Result Scheduler::Impl::rest(const UnitPlan& plan, const Uid& unit) {
   runtime::Result result;
   if (!tell_group(unit)) result.requeue_after = kGroupAgain;
   if (plan.wake) {
@@ -202,8 +212,12 @@ Task<runtime::Result> Scheduler::Impl::reconcile(Uid unit, std::stop_token stop)
   }
   const std::vector<PodPtr> left = index->pods(unit);
   const bool wait = std::ranges::any_of(left, [](const PodPtr& pod) { return wants_node(*pod); });
+  if (!wait) {
+    wait_for_nodes.erase(unit);
+    wait_for_volumes.erase(unit);
+  }
   if (const UnitMemory& known = memory[unit]; wait ? known.idle(loop.now()) : known.settled()) memory.erase(unit);
-  co_return result;
+  return result;
 }
 
 // Whoever wrote the annotations looks at their object, or at a pod of it. Admission sees neither together.

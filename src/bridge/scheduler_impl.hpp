@@ -89,6 +89,8 @@ struct Scheduler::Impl {
   bool is_anothers(const slurm::Job& job) const;
   slurm::Knowledge labelled(UnitView& view) const;
   Task<runtime::Result> reconcile(Uid unit, std::stop_token stop);
+  void forget(const Uid& unit);
+  runtime::Result rest(const UnitPlan& plan, const Uid& unit);
   void tell_of_root(const Root& root, const std::vector<PodPtr>& about);
   void tell_failure(const Uid& unit, Waiting waiting);
   bool tell_group(const Uid& unit);

@@ -32,6 +32,9 @@ std::shared_ptr<const Job> decode_job(std::string_view text, json::Interner& int
   json::hot::parse(text, [&](std::string_view key, Value value) {
     if (key == "metadata") {
       decode_meta(value, interner, job->meta);
+      // Nobody asks for them, and a cluster may have a Job for each pod.
+      job->meta.labels = {};
+      job->meta.finalizers = {};
     } else if (key == "spec") {
       decode_spec(value, interner, *job);
     }
