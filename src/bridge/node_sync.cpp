@@ -26,7 +26,6 @@ constexpr Duration kPartitionsAge = std::chrono::seconds(60);
 // Nodes drained at once to be registered anew with another size.
 constexpr std::size_t kMaxReshaping = 1;
 constexpr Duration kTurnLook = 1s;
-constexpr Duration kTableServes = 60s;  // of the jobs, before a node goes for good
 constexpr std::int32_t kAlreadyExists = 2168;
 constexpr int kRounds = 2;
 
@@ -285,10 +284,7 @@ struct NodeSync::Impl {
 
   Task<> remove(std::string name, bool anew, std::stop_token stop) {
     // A job that came since the last table may require the node.
-    if (!anew && parts.mirror.full_as_of() < loop.now() - kTableServes) {
-      parts.mirror.want_full();
-      co_return controller.add_after(name, kTurnLook);
-    }
+    if (!anew && !parts.mirror.listed_lately()) co_return controller.add_after(name, kTurnLook);
     parts.must_lead();
     try {
       co_await parts.slurm.delete_node(name, stop);

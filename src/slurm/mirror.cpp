@@ -223,6 +223,12 @@ std::optional<JobId> ClusterMirror::job_that_requires(const std::string& node) c
   }
   return std::nullopt;
 }
+bool ClusterMirror::listed_lately() {
+  constexpr Duration kServes = std::chrono::seconds(60);
+  if (full_as_of() >= impl_->loop.now() - kServes) return true;
+  want_full();
+  return false;
+}
 bool ClusterMirror::nodes_synced() const noexcept {
   return impl_->core.nodes_synced();
 }

@@ -102,6 +102,8 @@ class ClusterMirror final {
   // A job that has not ended and requires this node by name, whether it waits or runs. slurmctld ends it with NODE_FAIL
   // when it starts or is reconfigured after the node was deleted (docs/facts.md). For synced(); costs little.
   std::optional<JobId> job_that_requires(const std::string& node) const;
+  // Is the last full table so young that a node may be deleted by what it says? If not, another is asked for.
+  bool listed_lately();
   bool nodes_synced() const noexcept;
   const std::unordered_map<JobId, std::shared_ptr<const Job>>& jobs() const noexcept;
   const std::unordered_map<std::string, std::shared_ptr<const Node>>& nodes() const noexcept;

@@ -21,8 +21,6 @@ namespace {
 namespace r = kube::resources;
 using kube::PatchType;
 
-// A table of the jobs, before a node goes that one of them may require.
-constexpr Duration kTableServes = std::chrono::seconds(60);
 const Performed kStaleUid{Outcome::kStale, "another object has its name now"};
 const Performed kLeadsNoLonger{Outcome::kStale, "this process does not lead any longer"};
 
@@ -362,10 +360,7 @@ Task<Performed> Performer::run(DeleteSlurmNode what, std::stop_token stop) {
   if (!parts_.cluster) co_return no_slurm();
   // A job that came since the last table may require the node.
   slurm::ClusterMirror& mirror = parts_.cluster->mirror();
-  if (mirror.full_as_of() < parts_.kube.loop().now() - kTableServes) {
-    mirror.want_full();
-    co_return Performed{Outcome::kStale, "a younger table of Slurm's jobs is needed"};
-  }
+  if (!mirror.listed_lately()) co_return Performed{Outcome::kStale, "a younger table of Slurm's jobs is needed"};
   if (mirror.job_that_requires(what.node)) {
     co_return Performed{Outcome::kStale, fmt::format("a job requires Slurm node {}", what.node)};
   }
