@@ -32,6 +32,13 @@ Uid::Bits Uid::parse(std::string_view text) noexcept {
   return bits;
 }
 
+// One that was moved from is as good as empty.
+const std::string& Uid::text() const noexcept {
+  static const std::string kNone;
+  const Text& known = *std::get_if<Text>(&value_);
+  return known ? *known : kNone;
+}
+
 std::string_view Uid::view(Buffer& buffer) const noexcept {
   const Bits* known = bits();
   if (known == nullptr) return text();

@@ -48,7 +48,7 @@ class Uid final {
   static Bits parse(std::string_view text) noexcept;  // zero: not canonical
   static std::strong_ordering compare_texts(const Uid& a, const Uid& b) noexcept;
   const Bits* bits() const noexcept { return std::get_if<Bits>(&value_); }
-  const std::string& text() const noexcept { return **std::get_if<Text>(&value_); }
+  const std::string& text() const noexcept;
   std::string_view view(Buffer& buffer) const noexcept;
 
   std::variant<Bits, Text> value_;

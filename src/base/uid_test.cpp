@@ -141,5 +141,13 @@ TEST(Uid, UuidsThatDifferInFewBitsSpread) {
   }
 }
 
+TEST(Uid, one_that_was_moved_from_is_harmless) {
+  Uid from("gang/x");
+  const Uid to = std::move(from);
+  EXPECT_EQ(to.str(), "gang/x");
+  EXPECT_EQ(from.str(), "");  // NOLINT(bugprone-use-after-move)
+  EXPECT_NE(from, to);
+}
+
 }  // namespace
 }  // namespace bascule

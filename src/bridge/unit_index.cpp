@@ -116,7 +116,7 @@ void UnitIndex::take_record(const std::shared_ptr<const slurm::Job>& job, std::o
 void UnitIndex::keep_record(JobId job) {
   const auto known = records_.find(job);
   if (known == records_.end() || !known->second.job) return;
-  kept_.insert_or_assign(job, *record(job));
+  kept_.insert_or_assign(job, read_record(job));
   known->second.job.reset();
 }
 
@@ -177,10 +177,10 @@ std::optional<JobView> UnitIndex::inheritance(const kube::Pod& pod, const FindJo
     const auto over = [](const PodPtr& one) { return one->terminal() || one->deleting(); };
     if (!std::ranges::all_of(pods(*unit_of_job(id)), over)) continue;
     if (holds_pod(*job)) continue;  // one that ends by itself, too
-    std::optional<JobRecord> known = record(id);
+    const JobRecord& known = read_record(id);
     // Who owns a pod is what its maker says.
-    if (known->pods.empty() || known->pods.front().ns != pod.meta.key.ns) continue;
-    return JobView{std::move(job), *std::move(known), confirmed_at};
+    if (known.pods.empty() || known.pods.front().ns != pod.meta.key.ns) continue;
+    return JobView{std::move(job), known, confirmed_at};
   }
   return std::nullopt;
 }
@@ -200,7 +200,7 @@ std::vector<JobView> UnitIndex::jobs(const Uid& unit, const FindJob& find) const
   if (it == units_.end()) return out;
   for (const JobId id : it->second.jobs) {
     auto [job, confirmed_at] = find(id);
-    if (job) out.push_back({std::move(job), *record(id), confirmed_at, overwritten_.contains(id)});
+    if (job) out.push_back({std::move(job), read_record(id), confirmed_at, overwritten_.contains(id)});
   }
   std::ranges::move(legacy_jobs(unit, it->second, find), std::back_inserter(out));
   return out;
@@ -239,9 +239,14 @@ const Uid* UnitIndex::unit_of_job(JobId job) const {
 }
 
 std::optional<JobRecord> UnitIndex::record(JobId job) const {
-  const auto it = records_.find(job);
-  if (it == records_.end()) return std::nullopt;
-  return it->second.job ? parse_record(it->second.job->admin_comment) : kept_.at(job);
+  return records_.contains(job) ? std::optional(read_record(job)) : std::nullopt;
+}
+
+const JobRecord& UnitIndex::read_record(JobId job) const {
+  const Named& named = records_.at(job);
+  if (!named.job) return kept_.at(job);
+  if (last_read_.job.lock() != named.job) last_read_ = {named.job, *parse_record(named.job->admin_comment)};
+  return last_read_.record;
 }
 
 bool UnitIndex::has_job(const Uid& unit, JobId job) const {
@@ -262,32 +267,17 @@ bool UnitIndex::has_job(const Uid& unit, const slurm::Job& answer) const {
   return !anothers && has_job(unit, answer.id);
 }
 
-bool UnitIndex::is_of_unit(const slurm::Job& job, const kube::Pod& pod) const {
-  const Uid* known = unit_of_job(job.id);
-  return known != nullptr && *known == unit_of(pod);
-}
-
-std::optional<JobRecord> UnitIndex::record_for(const slurm::Job& job) const {
-  return unit_of_job(job.id) != nullptr ? record(job.id) : parse_record(job.admin_comment);
-}
-
-bool UnitIndex::names(const std::optional<JobRecord>& record, const slurm::Job& job, const kube::Pod& pod) const {
-  if (unit_of_job(job.id) != nullptr) return stands_for(*record, pod, unit_of(pod));
-  if (!record && job.external && names_job(pod, job.id, job.submit_time)) return true;
-  return record && record->legacy && stands_for(*record, pod, unit_of(pod));
-}
-
 bool UnitIndex::is_job_of(const slurm::Job& job, const kube::Pod& pod) const {
-  return is_of_unit(job, pod) || names(record_for(job), job, pod);
+  const Uid unit = unit_of(pod);
+  if (const Uid* known = unit_of_job(job.id)) return *known == unit || stands_for(read_record(job.id), pod, unit);
+  const auto legacy = parse_record(job.admin_comment);
+  if (!legacy && job.external && names_job(pod, job.id, job.submit_time)) return true;
+  return legacy && legacy->legacy && stands_for(*legacy, pod, unit);
 }
 
 bool UnitIndex::holds_pod(const slurm::Job& job) const {
-  std::optional<std::optional<JobRecord>> record;  // nullopt: not needed yet
   return any_pod(job.id, [&](const kube::Pod& pod) {
-    if (label_of(pod) != job.id || !holds_node(pod) || requeued_since(job, pod)) return false;
-    if (is_of_unit(job, pod)) return true;
-    if (!record) record = record_for(job);
-    return names(*record, job, pod);
+    return label_of(pod) == job.id && holds_node(pod) && !requeued_since(job, pod) && is_job_of(job, pod);
   });
 }
 

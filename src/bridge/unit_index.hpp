@@ -39,7 +39,7 @@ class UnitIndex final {
   std::optional<JobView> inheritance(const kube::Pod& pod, const FindJob& find, const std::set<JobId>& taken) const;
   // The unit that a job of ours stands for by its record, else nullptr.
   const Uid* unit_of_job(JobId job) const;
-  // That record. It is read from the job's comment at each call, and a gang's is long: not to be asked for in a loop.
+  // That record, read from the job's comment: a gang's is long.
   std::optional<JobRecord> record(JobId job) const;
   // Is this job, by what is known of it now, one of the unit's?
   bool has_job(const Uid& unit, JobId job) const;
@@ -79,15 +79,19 @@ class UnitIndex final {
   std::vector<JobView> legacy_jobs(const Uid& unit, const Entry& entry, const FindJob& find) const;
   void follow_overwritten(const slurm::Job& job, bool has_record);
   bool names_unrecorded(const kube::Pod& pod, JobId job) const;
-  // The record that tells whose a job is. It is read once for many pods, and not at all for those of the job's unit.
-  std::optional<JobRecord> record_for(const slurm::Job& job) const;
-  bool names(const std::optional<JobRecord>& record, const slurm::Job& job, const kube::Pod& pod) const;
-  bool is_of_unit(const slurm::Job& job, const kube::Pod& pod) const;
+  // Of one in records_. The reference holds until the next call.
+  const JobRecord& read_record(JobId job) const;
 
   Identity self_;
   std::function<void(const Uid&)> changed_;
   std::unordered_map<Uid, Entry> units_;
   std::unordered_map<JobId, Named> records_;
+  // The record that was read last: each pod of a gang may ask for the same.
+  struct Read {
+    std::weak_ptr<const slurm::Job> job;
+    JobRecord record;
+  };
+  mutable Read last_read_;
   std::unordered_map<JobId, JobRecord> kept_;           // of records_: what was written over
   std::unordered_map<Uid, std::set<JobId>> requeued_;   // live jobs of single pods, by the pods' controller
   std::unordered_map<JobId, Uid> requeued_of_;          // that controller

@@ -101,7 +101,6 @@ struct Cluster {
 struct Unit {
   Uid uid;
   Root root;
-  std::vector<JobView> jobs;
   UnitMemory memory;
 };
 
@@ -117,7 +116,7 @@ class Units final {
       unit.root.key = pod->meta.key;
       unit.root.uid = pod->meta.uid;
       unit.root.annotations = {{cluster.strings("slurmjob.slinky.slurm.net/timelimit"), cluster.strings("60")}};
-      if (i % 2 == 0) unit.jobs.push_back(submitted(unit, static_cast<std::uint32_t>(i + 1)));
+      if (i % 2 == 0) submit(unit, JobId{static_cast<std::uint32_t>(i + 1)});
     }
   }
 
@@ -126,24 +125,27 @@ class Units final {
     out.uid = unit.uid;
     out.pods = index_.pods(unit.uid);
     out.root = unit.root;
-    out.jobs = unit.jobs;
+    out.jobs = index_.jobs(unit.uid, [this](JobId id) { return std::pair(jobs_.at(id), cluster_.now); });
     return out;
   }
   std::vector<Unit>& all() { return units_; }
 
  private:
-  JobView submitted(Unit& unit, std::uint32_t id) {
+  void submit(Unit& unit, JobId id) {
     const UnitPlan plan = cluster_.plan(view(unit), unit.memory);
     auto job = std::make_shared<slurm::Job>();
-    job->id = JobId{id};
+    job->id = id;
+    job->admin_comment = *plan.submit->admin_comment;
     job->states.base = slurm::JobState::kPending;
     job->state_reason = "Resources";
     job->partition = "main";
-    return {job, *parse_record(*plan.submit->admin_comment), cluster_.now};
+    jobs_.emplace(id, job);
+    index_.on_job({nullptr, job});
   }
 
   Cluster& cluster_;
   UnitIndex index_;
+  std::unordered_map<JobId, std::shared_ptr<const slurm::Job>> jobs_;
   std::vector<Unit> units_;
 };
 

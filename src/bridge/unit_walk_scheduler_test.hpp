@@ -124,7 +124,7 @@ class WalkScheduler final : public Process {
     if (plan.waits_for_nodes) wait_for_nodes_.insert(unit);
     act(plan, unit);
     const bool placed = std::ranges::none_of(index_.pods(unit), [](const PodPtr& pod) { return wants_node(*pod); });
-    if (placed && memory_[unit].settled()) memory_.erase(unit);
+    if (placed ? memory_[unit].settled() : memory_[unit].idle(world_.now)) memory_.erase(unit);
     return plan.wake ? std::optional(*plan.wake - world_.now) : std::nullopt;
   }
 

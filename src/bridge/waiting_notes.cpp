@@ -49,6 +49,8 @@ void not_told(const kube::Pod& pod, const std::exception& error) {
 
 void WaitingNotes::tell(const Waiting& waiting) {
   for (const PodPtr& pod : waiting.pods) {
+    const PodPtr still = parts_.pod(pod->meta.key);  // what was done for the unit may have taken long
+    if (!still || still->meta.uid != pod->meta.uid || !wants_node(*still)) continue;
     const TimePoint at = loop_.now();
     Known& known = known_.try_emplace(pod->meta.uid, Known{.since = at}).first->second;
     known.next.reset();

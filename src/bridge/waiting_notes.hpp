@@ -39,6 +39,7 @@ class WaitingNotes final {
   // When the next of the waiting pods will be old enough to be told; nullopt: all are.
   std::optional<Duration> untold_for(const std::vector<Waiting>& all) const;
   void forget(const Uid& pod) { known_.erase(pod); }
+  std::size_t size() const noexcept { return known_.size(); }  // pods of which something is remembered
 
  private:
   Task<> tell_one(NamespacedName key, Uid uid, std::stop_token stop);

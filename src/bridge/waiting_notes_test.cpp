@@ -67,6 +67,14 @@ struct WaitingNotesTest : ::testing::Test {
                      10s};
 };
 
+// It was deleted while its unit was at work: nobody would say so again.
+TEST_F(WaitingNotesTest, NothingIsRememberedOfAPodThatIsGone) {
+  const PodPtr gone = pod("a", loop.wall() - 1h);
+  api.erase(r::kPods, gone->meta.key);
+  tell({"Priority", "it waits", {}, {gone}});
+  EXPECT_EQ(notes.size(), 0u);
+}
+
 TEST_F(WaitingNotesTest, AYoungPodIsNotTold) {
   const PodPtr young = pod("p", loop.wall() - 3s);
   EXPECT_FALSE(told_within(young, 5s));

@@ -457,5 +457,63 @@ TEST(JobTable, OfAnySizeIsReadInPieces) {
   EXPECT_EQ(list.jobs.back().name, "train");
 }
 
+// `broken`: the number of the job that has no id.
+net::Handler states_of_many_jobs(int broken) {
+  return [broken](const net::ServerRequest& request, std::stop_token) -> Task<net::ServerResponse> {
+    std::string body = R"({"meta":{"slurm":{"release":"26.05.5"}},"pings":[],"jobs":[)";
+    for (int i = 1; request.target.contains("/jobs/state/") && i <= kManyJobs; ++i) {
+      const std::string_view key = i == broken ? "x" : "job_id";
+      body += fmt::format(R"({}{{"{}":"{}","state":["{}"]}})", i == 1 ? "" : ",", key, i, i == 9 ? "\xff" : "RUNNING");
+    }
+    co_return net::ServerResponse{.body = body + "]}"};
+  };
+}
+
+TEST(JobStates, OfAnyNumberOfJobsAreReadEachOnce) {
+  ManualLoop loop;
+  ClientOptions options;
+  options.token = fixed_token("token");
+  const auto transport = net::make_loopback(loop, states_of_many_jobs(0));
+  Client client(loop, *transport, options);
+  const std::vector<JobBrief> states = test::run(loop, client.job_states());
+  ASSERT_EQ(states.size(), static_cast<std::size_t>(kManyJobs));
+  for (std::uint32_t i = 0; i < states.size(); ++i) {
+    ASSERT_EQ(states[i].id, JobId{i + 1});
+    ASSERT_EQ(states[i].states.base, i == 8 ? JobState::kUnknown : JobState::kRunning);
+  }
+  const auto without = net::make_loopback(loop, states_of_many_jobs(kManyJobs - 1));
+  Client other(loop, *without, options);
+  EXPECT_THROW((void)test::run(loop, other.job_states()), Malformed);
+}
+
+// The first answer does not take the token, when it has told of a node already.
+TEST(NodeTable, IsReadInPieces) {
+  ManualLoop loop;
+  int asked = 0;
+  const auto transport = net::make_loopback(loop, [&asked](const net::ServerRequest& request, std::stop_token) {
+    return [](bool first, bool nodes) -> Task<net::ServerResponse> {
+      if (!nodes) co_return net::ServerResponse{.body = R"({"meta":{"slurm":{"release":"26.05.5"}},"pings":[]})"};
+      if (first) {
+        co_return net::ServerResponse{
+            .status = 401, .body = R"({"nodes":[{"name":"old"}],"errors":[{"error_number":1007,"error":"denied"}]})"};
+      }
+      co_return net::ServerResponse{.stream = [](net::BodySink& sink, std::stop_token) -> Task<> {
+        co_await sink.write(R"({"nodes":[{"name":"n1","cpus":4,"rea)");
+        co_await sink.write("son\":\"\xff\"},{\"name\":\"n2\"");
+        co_await sink.write(R"(,"cpus":8}],"last_update":7})");
+      }};
+    }(request.target.contains("/nodes/") && asked++ == 0, request.target.contains("/nodes/"));
+  });
+  ClientOptions options;
+  options.token = [](bool fresh) -> Task<std::string> { co_return fresh ? "new" : "old"; };
+  Client client(loop, *transport, options);
+  const NodeList list = test::run(loop, client.list_nodes());
+  EXPECT_EQ(asked, 2);
+  ASSERT_EQ(list.nodes.size(), 2u);
+  EXPECT_EQ(list.nodes[0].reason, "\xef\xbf\xbd");
+  EXPECT_EQ(list.nodes[1].cpus, 8u);
+  EXPECT_EQ(list.last_update, 7);
+}
+
 }  // namespace
 }  // namespace bascule::slurm
