@@ -297,7 +297,9 @@ bool MirrorCore::take_state(const JobBrief& brief, const std::shared_ptr<const J
 // One by one, or by the full table when that is cheaper.
 void MirrorCore::want_jobs(const std::vector<JobId>& ids, TimePoint now) {
   const auto count = static_cast<int>(std::min<std::size_t>(ids.size() + wanted_.size(), 1'000'000));
-  if (count > static_cast<int>(kAtOnce) && job_cost_ * count > std::max<Duration>(full_cost_.usual, 20ms)) {
+  // So many at once, each of which waits for the others.
+  const Duration one_by_one = job_cost_ * count / kAtOnce;
+  if (count > static_cast<int>(kAtOnce) && one_by_one > std::max<Duration>(full_cost_.usual, 20ms)) {
     // The table brings them all. One that is on its way may be too old: the next look will tell.
     if (!jobs_asked_) full_wanted_ = std::min(full_wanted_, now);
     for (const JobId id : ids) asked_about_.erase(id);
