@@ -458,14 +458,20 @@ TEST(JobTable, OfAnySizeIsReadInPieces) {
 }
 
 // `broken`: the number of the job that has no id.
-net::Handler states_of_many_jobs(int broken) {
-  return [broken](const net::ServerRequest& request, std::stop_token) -> Task<net::ServerResponse> {
-    std::string body = R"({"meta":{"slurm":{"release":"26.05.5"}},"pings":[],"jobs":[)";
-    for (int i = 1; request.target.contains("/jobs/state/") && i <= kManyJobs; ++i) {
-      const std::string_view key = i == broken ? "x" : "job_id";
-      body += fmt::format(R"({}{{"{}":"{}","state":["{}"]}})", i == 1 ? "" : ",", key, i, i == 9 ? "\xff" : "RUNNING");
-    }
-    co_return net::ServerResponse{.body = body + "]}"};
+std::string states_of_many_jobs(int broken) {
+  std::string body = R"({"jobs":[)";
+  for (int i = 1; i <= kManyJobs; ++i) {
+    body += fmt::format(R"({}{{"{}":"{}","state":["{}"]}})", i == 1 ? "" : ",", i == broken ? "x" : "job_id", i,
+                        i == 9 ? "\xff" : "RUNNING");
+  }
+  return body + "]}";
+}
+
+net::Handler serve_states(std::string states) {
+  return [states = std::move(states)](const net::ServerRequest& request, std::stop_token) {
+    return [](std::string body) -> Task<net::ServerResponse> {
+      co_return net::ServerResponse{.body = std::move(body)};
+    }(request.target.contains("/jobs/state/") ? states : R"({"meta":{"slurm":{"release":"26.05.5"}},"pings":[]})");
   };
 }
 
@@ -473,7 +479,7 @@ TEST(JobStates, OfAnyNumberOfJobsAreReadEachOnce) {
   ManualLoop loop;
   ClientOptions options;
   options.token = fixed_token("token");
-  const auto transport = net::make_loopback(loop, states_of_many_jobs(0));
+  const auto transport = net::make_loopback(loop, serve_states(states_of_many_jobs(0)));
   Client client(loop, *transport, options);
   const std::vector<JobBrief> states = test::run(loop, client.job_states());
   ASSERT_EQ(states.size(), static_cast<std::size_t>(kManyJobs));
@@ -481,7 +487,7 @@ TEST(JobStates, OfAnyNumberOfJobsAreReadEachOnce) {
     ASSERT_EQ(states[i].id, JobId{i + 1});
     ASSERT_EQ(states[i].states.base, i == 8 ? JobState::kUnknown : JobState::kRunning);
   }
-  const auto without = net::make_loopback(loop, states_of_many_jobs(kManyJobs - 1));
+  const auto without = net::make_loopback(loop, serve_states(states_of_many_jobs(kManyJobs - 1)));
   Client other(loop, *without, options);
   EXPECT_THROW((void)test::run(loop, other.job_states()), Malformed);
 }
