@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
+#include <utility>
 
 #include "base/check.hpp"
 #include "json/value.hpp"
@@ -28,6 +30,38 @@ constexpr std::uint64_t kOnes = 0x0101010101010101;
 constexpr std::uint64_t any_equal(std::uint64_t word, char c) noexcept {
   const std::uint64_t x = word ^ (kOnes * static_cast<unsigned char>(c));
   return (x - kOnes) & ~x & (kOnes << 7);
+}
+
+// 64 bytes at a time, as one bit each.
+constexpr std::size_t kBlock = 64;
+using Block = unsigned char __attribute__((vector_size(kBlock)));
+using BlockBits = bool __attribute__((ext_vector_type(kBlock)));
+
+std::uint64_t bits_equal(const Block& block, char c) noexcept {
+  return __builtin_bit_cast(std::uint64_t, __builtin_convertvector(block == static_cast<unsigned char>(c), BlockBits));
+}
+
+// The bits behind a \ that is not behind one itself. `first`: the first is behind one; told of the next block.
+std::uint64_t escaped_bits(std::uint64_t backslashes, bool& first) noexcept {
+  std::uint64_t escaped = first ? 1 : 0;
+  backslashes &= ~escaped;
+  first = false;
+  while (backslashes != 0) {
+    const int at = std::countr_zero(backslashes);
+    if (at == kBlock - 1) {
+      first = true;
+      break;
+    }
+    escaped |= std::uint64_t{2} << at;
+    backslashes &= ~(std::uint64_t{3} << at);
+  }
+  return escaped;
+}
+
+// Each bit is the parity of all up to it: from one quote to the next.
+std::uint64_t between(std::uint64_t quotes) noexcept {
+  for (int by = 1; by < 64; by *= 2) quotes ^= quotes << by;
+  return quotes;
 }
 
 // First " or \ at or after `at`, else the size: most bytes of a list lie in strings.
@@ -148,17 +182,54 @@ void ListSplitter::begin(State state) {
   scalar_ = !kStructure[static_cast<unsigned char>(piece_[at_])];
 }
 
+// Brackets are counted a block at a time, up to the block in which the value ends, or which is no JSON.
+void ListSplitter::skip_blocks() {
+  while (depth_ > 0 && piece_.size() - at_ >= kBlock) {
+    Block block;
+    std::memcpy(&block, piece_.data() + at_, kBlock);
+    const Block lower = block | 0x20;  // [ and { are one then, ] and } too
+    bool escaped = escaped_;
+    const std::uint64_t backslashes = bits_equal(block, '\\');
+    const std::uint64_t quotes = bits_equal(block, '"') & ~escaped_bits(backslashes, escaped);
+    const std::uint64_t strings = between(quotes) ^ (in_string_ ? ~std::uint64_t{0} : 0);
+    if ((backslashes & ~strings) != 0) return;
+    const std::uint64_t opens = bits_equal(lower, '{') & ~strings;
+    const std::uint64_t closes = bits_equal(lower, '}') & ~strings;
+    std::size_t depth = depth_;
+    if (std::popcount(closes) < static_cast<int>(depth)) {
+      depth += static_cast<std::size_t>(std::popcount(opens)) - static_cast<std::size_t>(std::popcount(closes));
+    } else {
+      for (std::uint64_t left = opens | closes; left != 0; left &= left - 1) {
+        (opens & left & -left) != 0 ? ++depth : --depth;
+        if (depth == 0) return;
+      }
+    }
+    depth_ = depth;
+    in_string_ = (strings >> (kBlock - 1)) != 0;
+    escaped_ = escaped;
+    at_ += kBlock;
+  }
+}
+
 bool ListSplitter::scan() {
   if (scalar_) return skip_scalar();
-  const std::size_t size = piece_.size();
-  while (at_ < size) {
+  while (at_ < piece_.size()) {
+    skip_blocks();
+    if (scan_bytes(std::min(piece_.size(), at_ + kBlock))) return true;
+  }
+  return false;
+}
+
+// ... up to `until`, or to the end of a string that goes beyond.
+bool ListSplitter::scan_bytes(std::size_t until) {
+  while (at_ < until) {
     if (in_string_) {
       if (std::exchange(escaped_, false)) {
         ++at_;
         continue;
       }
       at_ = find_quote(piece_, at_);
-      if (at_ == size) return false;
+      if (at_ == piece_.size()) return false;
       if (piece_[at_++] == '\\') {
         escaped_ = true;
         continue;
@@ -167,8 +238,8 @@ bool ListSplitter::scan() {
       if (depth_ == 0) return true;
       continue;
     }
-    while (at_ < size && !kStructure[static_cast<unsigned char>(piece_[at_])]) ++at_;
-    if (at_ == size) return false;
+    while (at_ < until && !kStructure[static_cast<unsigned char>(piece_[at_])]) ++at_;
+    if (at_ == until) return false;
     switch (piece_[at_]) {
       case '"':
         in_string_ = true;

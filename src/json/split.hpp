@@ -78,6 +78,8 @@ class ListSplitter final {
   void begin(State state);
   // Moves at_ over the current key, value or item; true when it ended within the piece.
   bool scan();
+  void skip_blocks();
+  bool scan_bytes(std::size_t until);
   bool skip_scalar();
   void check_size() const;
   std::nullopt_t keep();

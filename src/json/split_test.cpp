@@ -149,6 +149,35 @@ TEST(ListSplitter, RandomListsInRandomPieces) {
   }
 }
 
+// Strings of nothing but what means something outside of them, in pieces that end anywhere.
+TEST(ListSplitter, BracketsAndQuotesInStringsMeanNothing) {
+  std::mt19937 random(7);
+  const auto pick = [&random](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
+  const auto text = [&] {
+    std::string out;
+    for (std::size_t n = pick(pick(4) == 0 ? 200 : 20); n > 0; --n) out += R"("\{}[],:a)"[pick(10)];
+    return out;
+  };
+  for (int seed = 0; seed < 3'000; ++seed) {
+    std::vector<std::string> expected;
+    for (std::size_t n = 1 + pick(4); n > 0; --n) {
+      Value item(text());
+      for (std::size_t depth = pick(12); depth > 0; --depth) {
+        if (pick(2) == 0) {
+          item = Array{std::move(item), text(), Object{{text(), Array{}}}};
+        } else {
+          item = Object{{text(), std::move(item)}, {text(), static_cast<std::int64_t>(pick(1000))}};
+        }
+      }
+      expected.push_back(dump(Object{{"x", std::move(item)}}));
+    }
+    std::string list = R"({"items":[)";
+    for (const std::string& item : expected) list += (list.back() == '[' ? "" : ",") + item;
+    ListSplitter splitter;
+    ASSERT_EQ(split(splitter, list + "]}", 1 + pick(pick(2) == 0 ? 100 : 3000)), expected) << seed;
+  }
+}
+
 TEST(LineSplitter, CutsAtNewlines) {
   const std::string text = "{\"a\":1}\n\n{\"b\":2}\r\n\r\n" + std::string(200, 'x') + "\nrest";
   for (std::size_t size = 1; size <= text.size(); ++size) {
