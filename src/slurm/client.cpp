@@ -119,6 +119,12 @@ struct Answer {
   std::string problem = {};  // of its rows
 };
 
+// Its rows are taken: what is left of it.
+void take_rest(RowReader& rows, Answer& answer) {
+  answer.body = rows.frame();
+  answer.problem = rows.problem();
+}
+
 bool looks_like_json(std::string_view body) noexcept {
   const std::size_t first = body.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && body[first] == '{';
@@ -269,10 +275,7 @@ struct Client::Impl {
         throw net::Error(net::Error::Kind::kTooLarge, "the answer is too large");
       }
     }
-    if (good) {
-      answer.body = rows.frame();
-      answer.problem = rows.problem();
-    }
+    if (good) take_rest(rows, answer);
     co_return answer;
   }
 
@@ -489,9 +492,7 @@ Task<std::vector<JobBrief>> Client::job_states(std::stop_token stop) {
   const Rows rows{"jobs", [] {}, [&states](std::string_view row) { states.take(row); }};
   RowReader reader(rows, impl_->options.max_answer);
   reader.feed(answer.body);
-  std::string frame = reader.frame();
-  answer.body = std::move(frame);
-  answer.problem = reader.problem();
+  take_rest(reader, answer);
   require_list(ask.name, answer, read(ask.name, answer, decode_job_states));
   co_return read(ask.name, answer, [&states](const std::string&) { return states.finish(); });
 }
