@@ -8,7 +8,7 @@
 // Prints "ready SLURM_PORT" and serves until SIGTERM. Besides the API's paths it answers, as JSON,
 //   GET /bench/state           nodes (of Slurm), pods, bound (pods that were given a node, so far), complete (Jobs),
 //                              live (jobs in Slurm that have not ended), writes (through HTTP, so far), calls (of
-//                              slurmrestd)
+//                              slurmrestd), and of these tables (of jobs), looks (at their states) and asks (about one)
 //   GET /bench/jobs?NUMBER     makes so many Jobs of one pod, which runs for a second
 //   GET /bench/endless?NUMBER  ... which runs until it is deleted
 //   GET /bench/waiting?NUMBER  ... which waits for a partition that is down
@@ -159,9 +159,10 @@ class World final {
   std::string state() {
     std::size_t live = 0;
     for (const auto& [id, job] : slurm_.model().jobs()) live += !job.view.states.ended();
-    return fmt::format(R"({{"nodes":{},"pods":{},"bound":{},"complete":{},"live":{},"writes":{},"calls":{}}})",
-                       slurm_.model().nodes().size(), api_.count(r::kPods), bound_, complete_, live, api_.write_calls(),
-                       slurm_.all_calls());
+    return fmt::format(
+        R"({{"nodes":{},"pods":{},"bound":{},"complete":{},"live":{},"writes":{},"calls":{},"tables":{},"looks":{},"asks":{}}})",
+        slurm_.model().nodes().size(), api_.count(r::kPods), bound_, complete_, live, api_.write_calls(),
+        slurm_.all_calls(), slurm_.calls("GET jobs"), slurm_.calls("GET jobs/state"), slurm_.calls("GET job"));
   }
 
   const int nodes_;

@@ -5,6 +5,8 @@
 // "Resident" is VmRSS of a process alone, in 1,000,000 bytes.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <array>
 #include <functional>
 
 #include "bridge/flow_bench.hpp"
@@ -105,9 +107,17 @@ void tell_flow(benchmark::State& state, const BenchCluster& cluster, const std::
                const std::function<void()>& make) {
   const std::int64_t complete = cluster.state("complete"), live = cluster.state("live");
   const double both = cluster.processor_seconds(), scheduler = cluster.scheduler().processor_seconds();
+  const std::array kinds{"tables", "looks", "asks"};
+  std::array<std::int64_t, kinds.size()> calls{};
+  std::ranges::transform(kinds, calls.begin(), [&cluster](const char* kind) { return cluster.state(kind); });
+  const auto start = testing::SteadyClock::now();
   make();
   cluster.wait("complete", complete + jobs, 600);
   cluster.wait("live", live, 600);
+  state.counters[name + "_s"] = testing::seconds_since(start);
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    state.counters[name + "_" + kinds[i]] = static_cast<double>(cluster.state(kinds[i]) - calls[i]);
+  }
   const auto each = static_cast<double>(jobs) / 1000;
   state.counters[name + "_ms"] = (cluster.processor_seconds() - both) / each;
   state.counters[name + "_scheduler_ms"] = (cluster.scheduler().processor_seconds() - scheduler) / each;

@@ -240,7 +240,9 @@ class Process {
     switch (ask.kind) {
       case MirrorCore::Kind::kStates: {
         std::vector<slurm::JobBrief> states;
-        for (const auto& [id, record] : model.jobs()) states.push_back({JobId{id}, world_.view_of(record).states});
+        for (const auto& [id, record] : model.jobs()) {
+          if (ask.names(JobId{id})) states.push_back({JobId{id}, world_.view_of(record).states});
+        }
         return states;
       }
       case MirrorCore::Kind::kJobs: {

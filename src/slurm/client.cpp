@@ -484,8 +484,9 @@ Task<JobList> Client::list_jobs(std::int64_t since, std::stop_token stop, KnownJ
 
 // It comes several times a second, so by a connection that is kept, as a whole; what reads it all at once would keep
 // six times as much.
-Task<std::vector<JobBrief>> Client::job_states(std::stop_token stop) {
-  const Ask ask = impl_->list("job_states", "listing the states of jobs", "jobs/state/", 0);
+Task<std::vector<JobBrief>> Client::job_states(std::vector<JobId> ids, std::stop_token stop) {
+  Ask ask = impl_->list("job_states", "listing the states of jobs", "jobs/state/", 0);
+  for (const JobId id : ids) ask.path += (ask.path.ends_with('/') ? "?job_id=" : "&job_id=") + id.str();
   Answer answer = co_await impl_->call(ask, stop);
   require_good(ask.name, answer);
   StateRows states;

@@ -77,7 +77,8 @@ class Client final {
   // asked while the answer comes in.
   using KnownJob = std::function<std::shared_ptr<const Job>(JobId)>;
   Task<JobList> list_jobs(std::int64_t since = 0, std::stop_token stop = {}, KnownJob known = nullptr);
-  Task<std::vector<JobBrief>> job_states(std::stop_token stop = {});
+  // Of these jobs; none given: of all. Those that slurmctld does not know are not in it.
+  Task<std::vector<JobBrief>> job_states(std::vector<JobId> ids = {}, std::stop_token stop = {});
   Task<std::vector<NodeAllocation>> allocation(JobId id, std::stop_token stop = {});
 
   Task<NodeList> list_nodes(std::int64_t since = 0, std::stop_token stop = {});

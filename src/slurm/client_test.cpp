@@ -170,6 +170,11 @@ TEST(SlurmClient, LifeOfAnExternalJob) {
   ASSERT_EQ(states.size(), 1u);
   EXPECT_EQ(states[0].id, id);
   EXPECT_EQ(print(states[0].states), "RUNNING");
+  world.fake.submit(test::small_job());
+  EXPECT_EQ(world.run(world.client->job_states()).size(), 2u);
+  const auto some = world.run(world.client->job_states({JobId{999}, id}));
+  ASSERT_EQ(some.size(), 1u) << "one is not known";
+  EXPECT_EQ(some[0].id, id);
 
   JobDescription change;
   change.time_limit = 60;
@@ -404,7 +409,7 @@ TEST(SlurmClient, StopEndsACall) {
   std::stop_source stop;
   world.loop.call_at(world.loop.now() + 1s, [&stop] { stop.request_stop(); });
   try {
-    world.run(world.client->job_states(stop.get_token()));
+    world.run(world.client->job_states({}, stop.get_token()));
     FAIL() << "no exception";
   } catch (const net::Error& e) {
     EXPECT_EQ(e.kind(), net::Error::Kind::kStopped);

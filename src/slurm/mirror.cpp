@@ -73,7 +73,7 @@ struct ClusterMirror::Impl {
   Task<> put(const Ask& ask) {
     switch (ask.kind) {
       case Kind::kStates: {
-        const auto states = co_await client.job_states(stop.get_token());
+        const auto states = co_await client.job_states(ask.jobs, stop.get_token());
         core.answered(ask, loop.now(), states);
         break;
       }

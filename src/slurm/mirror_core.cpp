@@ -15,13 +15,17 @@ constexpr Duration kFirstRetry = 100ms;
 constexpr Duration kLastRetry = 5s;
 constexpr Duration kForgiven = 10s;
 // What looking may cost: a part of the time that slurmctld has.
-constexpr int kStatesShare = 10;
+constexpr int kStatesShare = 20;
 constexpr int kFullShare = 20;
 constexpr int kWantedFullShare = 3;
 constexpr Duration kFullGap = 100ms;
 constexpr Duration kSoon = 1s;
 constexpr Duration kLongestNodesGap = 5s;
 constexpr std::size_t kMaxStarts = 64;
+// Of the jobs of a close look: in all, and of the highest priority.
+constexpr std::size_t kClose = 64;
+constexpr std::size_t kFirst = 32;
+constexpr Duration kYoungFor = 10s;
 // "Nothing is newer" is believed for so long, where no change of a job says otherwise: of a slurmctld whose clock was
 // set back nothing is newer until its clock is where it was.
 constexpr Duration kSameFor = 5min;
@@ -33,13 +37,9 @@ constexpr Duration kGuessGap = 1min;
 }  // namespace
 
 MirrorCore::MirrorCore(MirrorOptions options, TimePoint now)
-    : options_(options),
-      good_since_(now),
-      retry_at_(now),
-      count_from_(now),
-      next_look_(now),
-      full_wanted_(now),
-      nodes_wanted_(now) {}
+    : options_(options), good_since_(now), retry_at_(now), count_from_(now), full_wanted_(now), nodes_wanted_(now) {
+  look_.next = now;
+}
 
 // --- what to ask -----------------------------------------------------------------------------------------------------
 
@@ -61,7 +61,7 @@ MirrorCore::Ask MirrorCore::make_job(JobId id, TimePoint now) {
 
 // Fast right after a poke or a change, then ever slower: a quarter of the quiet time, so each wait is 1.25 times the
 // one before. Where a start is only expected, less often and soon no more.
-Duration MirrorCore::interval(TimePoint now) const {
+Duration MirrorCore::pace(TimePoint now) const {
   const Duration brisk = options_.fast_interval * 5 / 2;
   Duration wait = options_.rest_interval;
   const auto slower = [&](TimePoint since, Duration hold, Duration first, int part) {
@@ -73,8 +73,13 @@ Duration MirrorCore::interval(TimePoint now) const {
   wait = std::min(wait, slower(changed_at_, 2s, brisk, 4));
   wait = std::min(wait, slower(start_expected_at_, kStartHold, 2 * brisk, 1));
   if (poked_at_ != TimePoint::min() && now - poked_at_ < 2s) wait = options_.fast_interval;
-  // One slow answer must not slow the looks beyond rest.
-  return std::max(wait, std::min(states_cost_ * kStatesShare, options_.rest_interval));
+  return wait;
+}
+
+// One slow answer must not slow the looks beyond rest.
+void MirrorCore::Look::answered(const Ask& ask, TimePoint now, Duration rest) noexcept {
+  cost = (cost + (now - ask.at)) / 2;
+  free = now + std::min(cost * kStatesShare, rest);
 }
 
 TimePoint MirrorCore::full_due() const {
@@ -95,14 +100,15 @@ TimePoint MirrorCore::nodes_due() const {
 }
 
 bool MirrorCore::asking() const noexcept {
-  return states_asked_ || jobs_asked_ || nodes_asked_ || !asked_jobs_.empty() || !asked_nodes_.empty();
+  return look_.asked || close_look_.asked || jobs_asked_ || nodes_asked_ || !asked_jobs_.empty() ||
+         !asked_nodes_.empty();
 }
 
 std::vector<MirrorCore::Ask> MirrorCore::questions(TimePoint now) {
   std::vector<Ask> asks;
   if (failing_) {
     if (asking() || now < retry_at_) return asks;
-    states_asked_ = true;
+    look_.asked = true;
     asks.push_back(make(Kind::kStates, now));
     return asks;
   }
@@ -111,10 +117,17 @@ std::vector<MirrorCore::Ask> MirrorCore::questions(TimePoint now) {
     full_wanted_ = TimePoint::max();
     asks.push_back(make(Kind::kJobs, now));
     asks.back().since = now - jobs_whole_ < kSameFor ? jobs_since_ : 0;
-    next_look_ = now + interval(now);
-  } else if (!states_asked_ && synced_ && now >= next_look_) {
-    states_asked_ = true;
+    look_.next = close_look_.next = now + pace(now);
+  } else if (!look_.asked && synced_ && now >= look_.due()) {
+    look_.asked = true;
+    close_look_.next = now + pace(now);
     asks.push_back(make(Kind::kStates, now));
+  } else if (looks_closely() && now >= close_look_.due()) {
+    close_look_.next = now + pace(now);
+    std::vector<JobId> ids = likely(now);
+    close_look_.asked = !ids.empty();
+    if (!ids.empty()) asks.push_back(make(Kind::kStates, now));
+    if (!ids.empty()) asks.back().jobs = std::move(ids);
   }
   if (!nodes_asked_ && now >= nodes_due()) {
     nodes_asked_ = true;
@@ -139,6 +152,26 @@ std::vector<MirrorCore::Ask> MirrorCore::questions(TimePoint now) {
   return asks;
 }
 
+// Those that do not wait any more are forgotten on the way.
+std::vector<JobId> MirrorCore::likely(TimePoint now) {
+  const auto waits = [this](JobId id) {
+    const auto job = jobs_.find(id);
+    return job && job->states.base == JobState::kPending;
+  };
+  std::erase_if(first_, [&](JobId id) { return !waits(id) || young_.contains(id); });
+  std::vector<JobId> ids = first_;
+  for (auto it = young_.begin(); it != young_.end() && ids.size() < kClose;) {
+    const auto [id, since] = *it;
+    if (now - since < kYoungFor && waits(id)) {
+      ids.push_back(id);
+      ++it;
+    } else {
+      it = young_.erase(it);
+    }
+  }
+  return ids;
+}
+
 std::vector<MirrorCore::Ask> MirrorCore::next(TimePoint now) {
   start_is_due(now);
   std::vector<Ask> asks = questions(now);
@@ -151,23 +184,30 @@ TimePoint MirrorCore::wake(TimePoint now) const {
   if (failing_) return asking() && retry_at_ <= now ? TimePoint::max() : retry_at_;
   TimePoint when = TimePoint::max();
   if (!jobs_asked_) when = std::min(when, full_due());
-  if (!states_asked_ && synced_) when = std::min(when, next_look_);
+  if (!look_.asked && synced_) when = std::min(when, look_.due());
+  if (looks_closely()) when = std::min(when, close_look_.due());
   if (!starts_.empty()) when = std::min(when, *starts_.begin());
   if (!nodes_asked_) when = std::min(when, nodes_due());
   return when;
 }
 
-// When jobs that somebody waits for may start, as Slurm guesses.
+// When jobs that somebody waits for may start, as Slurm guesses, and which are first.
 void MirrorCore::foresee(TimePoint now) {
   starts_.clear();
   if (!options_.expect_starts) return;
+  std::vector<std::pair<std::int64_t, JobId>> waiting;  // the first ones are the smallest
   for (const auto& [id, job] : jobs_.records()) {
     if (!job->external || job->hold || job->states.base != JobState::kPending) continue;
+    waiting.emplace_back(-std::int64_t{job->priority.value_or(0)}, id);
     const TimePoint at{std::chrono::seconds(job->start_time) - clock_ahead_};
     if (job->start_time <= 0 || at <= now || at > now + 24h) continue;
     starts_.insert(at);
     if (starts_.size() > kMaxStarts) starts_.erase(std::prev(starts_.end()));
   }
+  const auto end = waiting.begin() + static_cast<std::ptrdiff_t>(std::min(kFirst, waiting.size()));
+  std::partial_sort(waiting.begin(), end, waiting.end());
+  first_.clear();
+  for (auto it = waiting.begin(); it != end; ++it) first_.push_back(it->second);
 }
 
 void MirrorCore::start_is_due(TimePoint now) {
@@ -195,7 +235,7 @@ void MirrorCore::good(TimePoint now) {
   why_.clear();
   full_wanted_ = std::min(full_wanted_, now);
   nodes_wanted_ = std::min(nodes_wanted_, now);
-  next_look_ = now;
+  look_.next = now;
   changed_at_ = now;
 }
 
@@ -228,7 +268,7 @@ void MirrorCore::abandoned(const Ask& ask) {
   open_.erase(ask.serial);
   switch (ask.kind) {
     case Kind::kStates:
-      states_asked_ = false;
+      (ask.jobs.empty() ? look_ : close_look_).asked = false;
       break;
     case Kind::kJobs:
       jobs_asked_ = false;
@@ -248,7 +288,7 @@ void MirrorCore::abandoned(const Ask& ask) {
 void MirrorCore::answered(const Ask& ask, TimePoint now, const std::vector<JobBrief>& states) {
   abandoned(ask);
   good(now);
-  states_cost_ = (states_cost_ + (now - ask.at)) / 2;
+  (ask.jobs.empty() ? look_ : close_look_).answered(ask, now, options_.rest_interval);
   std::vector<JobId> differ;
   jobs_.begin_look();
   for (const JobBrief& brief : states) {
@@ -266,11 +306,23 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, const std::vector<JobBr
     note_change(ask, now);
     if (!take_state(brief, jobs_.find(brief.id), ask, now)) differ.push_back(brief.id);
   }
-  forget_unlisted(states);
   want_jobs(differ, now);
+  close_look_.next = now + pace(now);
+  if (!ask.jobs.empty()) return take_unnamed(ask, now);
+  look_.next = close_look_.next;
+  forget_unlisted(states);
   // A live job that is not in the list any more: the full table says more.
   if (jobs_.look_lacks_any(ask.at)) full_wanted_ = std::min(full_wanted_, now);
-  next_look_ = now + interval(now);
+}
+
+// Those that were asked about and are not named: the same.
+void MirrorCore::take_unnamed(const Ask& ask, TimePoint now) {
+  for (const JobId id : ask.jobs) {
+    if (!jobs_.look_lacks(id, ask.at)) continue;
+    young_.erase(id);
+    std::erase(first_, id);
+    full_wanted_ = std::min(full_wanted_, now);
+  }
 }
 
 // What was asked about jobs that are listed no more.
@@ -375,7 +427,7 @@ void MirrorCore::trusted_table(const Ask& ask, TimePoint now, std::uint32_t high
   full_as_of_ = ask.at;
   full_serial_ = ask.serial;
   foresee(now);
-  next_look_ = std::min(next_look_, now + interval(now));
+  look_.next = std::min(look_.next, now + pace(now));
   bool live_job_lost = false;
   for (const JobId id : jobs_.lost()) live_job_lost |= !jobs_.find(id)->states.ended();
   if (live_job_lost) full_wanted_ = std::min(full_wanted_, std::max(count_from_, now + kSoon));
@@ -480,18 +532,25 @@ MirrorCore::Ask MirrorCore::direct(JobId id, TimePoint now) {
 void MirrorCore::learn(Job job, TimePoint now) {
   const JobId id = job.id;
   gone_.erase(id);
+  while (!young_.empty() && now - young_.begin()->second > kYoungFor) young_.erase(young_.begin());
+  if (options_.expect_starts) young_.insert_or_assign(id, now);
   jobs_.learn(id, std::move(job), now, now);
   poke(now);
 }
 
+void MirrorCore::look_soon(TimePoint now) {
+  look_.next = std::min(look_.next, now + options_.fast_interval);
+  close_look_.next = std::min(close_look_.next, look_.next);
+}
+
 void MirrorCore::poke(TimePoint now) {
   poked_at_ = now;
-  next_look_ = std::min(next_look_, now + options_.fast_interval);
+  look_soon(now);
 }
 
 void MirrorCore::expect_start(TimePoint now) {
   start_expected_at_ = now;
-  next_look_ = std::min(next_look_, now + options_.fast_interval);
+  look_soon(now);
 }
 
 void MirrorCore::want_full(TimePoint now) {

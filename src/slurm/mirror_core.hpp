@@ -8,6 +8,7 @@
 // asked after both, must have been answered with 2017 too: one question a job, eight at once.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <set>
@@ -49,10 +50,12 @@ class MirrorCore final {
     Kind kind = Kind::kStates;
     JobId job = {};
     std::string node = {};
-    std::int64_t since = 0;   // of kJobs and kNodes
-    std::uint32_t epoch = 0;  // of kJob and kNode: the one in which enough tables lacked it; 0: they did not
+    std::vector<JobId> jobs = {};  // of kStates: only these; none: all
+    std::int64_t since = 0;        // of kJobs and kNodes
+    std::uint32_t epoch = 0;       // of kJob and kNode: the one in which enough tables lacked it; 0: they did not
     TimePoint at{};
     std::uint64_t serial = 0;
+    bool names(JobId id) const { return jobs.empty() || std::ranges::find(jobs, id) != jobs.end(); }
   };
   using JobTable = MirrorTable<JobId, Job, &stays, &same_one>;
   using NodeTable = MirrorTable<std::string, Node, &stays, &same_one>;
@@ -120,7 +123,11 @@ class MirrorCore final {
   void want_jobs(const std::vector<JobId>& ids, TimePoint now);
   void forget_job(JobId id);
   void remember_gone(JobId id);
-  Duration interval(TimePoint now) const;
+  Duration pace(TimePoint now) const;
+  void look_soon(TimePoint now);
+  bool looks_closely() const noexcept { return synced_ && !close_look_.asked && !(young_.empty() && first_.empty()); }
+  std::vector<JobId> likely(TimePoint now);
+  void take_unnamed(const Ask& ask, TimePoint now);
   void foresee(TimePoint now);
   void start_is_due(TimePoint now);
   TimePoint full_due() const;
@@ -153,7 +160,6 @@ class MirrorCore final {
   bool doubted_ = false;  // a table did not look right: none is trusted that was asked for before count_from_
 
   std::map<std::uint64_t, TimePoint> open_;  // questions of next() without an answer yet
-  bool states_asked_ = false;
   bool jobs_asked_ = false;
   bool nodes_asked_ = false;
   std::set<JobId> wanted_;  // to be asked about one by one
@@ -164,17 +170,29 @@ class MirrorCore final {
   std::set<std::string> wanted_nodes_;
   std::unordered_set<std::string> asked_nodes_;
 
+  // Jobs that wait and may start before others: those submitted last, by when, and those of the highest priority.
+  std::map<JobId, TimePoint> young_;
+  std::vector<JobId> first_;
   std::set<TimePoint> starts_;  // when Slurm expects external jobs to start; the next ones
   TimePoint start_expected_at_ = TimePoint::min();
   Duration clock_ahead_{};  // of the wall clock
   TimePoint poked_at_ = TimePoint::min();
   TimePoint changed_at_ = TimePoint::min();
-  TimePoint next_look_;
+  // At states: of all jobs, and of those that may start before others, for a look at all costs slurmctld more the more
+  // jobs there are.
+  struct Look {
+    bool asked = false;
+    TimePoint next{};                   // when it is wanted
+    TimePoint free = TimePoint::min();  // until then the ones before have cost enough
+    Duration cost{};
+    TimePoint due() const noexcept { return std::max(next, free); }
+    void answered(const Ask& ask, TimePoint now, Duration rest) noexcept;
+  };
+  Look look_, close_look_;
   TimePoint full_wanted_;  // max: not before the regular one
   TimePoint full_done_ = TimePoint::min();
   TimePoint nodes_wanted_;
   TimePoint nodes_done_ = TimePoint::min();
-  Duration states_cost_{};
   // Of a table. One that came late is not costly: slurmctld was away for a while.
   struct Cost {
     Duration last{}, usual{};

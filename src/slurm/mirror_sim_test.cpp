@@ -22,7 +22,10 @@ using Kind = MirrorCore::Kind;
 class Simulation {
  public:
   explicit Simulation(std::uint64_t seed)
-      : random_(seed), model_(wall(), {.min_job_age = 30s, .schedule_delay = 200ms}), core_({}, now_) {
+      : random_(seed),
+        model_(wall(), {.min_job_age = 30s, .schedule_delay = 200ms}),
+        expects_starts_(seed % 3 != 0),
+        core_({.expect_starts = expects_starts_}, now_) {
     if (seed % 2 == 0) {
       core_.set_wants_detail([this](JobId, const Job*, const JobStates&) { return dice(2) == 0; });
     }
@@ -45,6 +48,7 @@ class Simulation {
     for (int i = 0; i < 120 && seconds() - model_.last_job_update() < 60; ++i) until(now_ + 10s);
     ASSERT_GE(seconds() - model_.last_job_update(), 60);
     check_converged();
+    EXPECT_EQ(close_looks_ > 0, expects_starts_);
     check_rest();
   }
 
@@ -55,6 +59,7 @@ class Simulation {
   TimePoint now_{1h};
   std::mt19937_64 random_;
   SlurmModel model_;
+  bool expects_starts_;
   MirrorCore core_;
   std::multimap<TimePoint, std::function<void()>> events_;
   Controller controller_ = Controller::kUp;
@@ -62,6 +67,7 @@ class Simulation {
   bool misbehave_ = false;
   bool ids_reused_ = false;
   std::size_t asked_ = 0;
+  std::size_t close_looks_ = 0;
   TimePoint wake_set_ = TimePoint::max();
   std::map<JobId, std::shared_ptr<const Job>> told_;
   std::map<std::string, std::shared_ptr<const Node>> told_nodes_;
@@ -96,7 +102,10 @@ class Simulation {
   void pump() {
     for (const Ask& ask : core_.next(now_)) {
       ++asked_;
-      at(now_ + some(15ms), [this, ask] { execute(ask); });
+      // A look at all jobs takes its time.
+      const bool all = ask.kind == Kind::kStates && ask.jobs.empty();
+      close_looks_ += ask.kind == Kind::kStates && !all;
+      at(now_ + some(all ? 100ms : 15ms), [this, ask] { execute(ask); });
     }
     const TimePoint wake = core_.wake(now_);
     if (wake != TimePoint::max() && wake != wake_set_) {
@@ -115,8 +124,7 @@ class Simulation {
       told_[id] = change.after;
       if (!change.after) {
         told_.erase(id);
-        // Unless the id was given out anew when the counter was lost: gone is the job that had it before.
-        if (!ids_reused_) EXPECT_EQ(model_.job(id), nullptr) << "job " << id.str() << " is said to be gone and exists";
+        if (!ids_reused_) EXPECT_TRUE(may_be_gone(id)) << "job " << id.str() << " is said to be gone and exists";
         EXPECT_NE(controller_, Controller::kEmpty);
       }
     }
@@ -133,11 +141,16 @@ class Simulation {
     }
   }
 
+  // Where an id was given out anew since the counter was lost, gone is the job that had it before. And of one that is
+  // over, two old tables in a row are believed.
+  bool may_be_gone(JobId id) const {
+    const auto* job = model_.job(id);
+    return job == nullptr || job->view.states.ended();
+  }
+
   void check_knowledge() {
     const JobId id{static_cast<std::uint32_t>(1 + dice(model_.submitted() + 3))};
-    if (!ids_reused_ && core_.knowledge(id) == Knowledge::kGone) {
-      EXPECT_EQ(model_.job(id), nullptr) << "job " << id.str();
-    }
+    if (!ids_reused_ && core_.knowledge(id) == Knowledge::kGone) EXPECT_TRUE(may_be_gone(id)) << "job " << id.str();
   }
 
   // --- the far side -------------------------------------------------------------------------------------------------
@@ -155,7 +168,7 @@ class Simulation {
       case Kind::kStates: {
         std::vector<JobBrief> states;
         for (const auto& [id, job] : model_.jobs()) {
-          if (!empty) states.push_back({JobId{id}, job.view.states});
+          if (!empty && ask.names(JobId{id})) states.push_back({JobId{id}, job.view.states});
         }
         at(now_ + back, [this, ask, states] { core_.answered(ask, now_, states); });
         break;
@@ -331,7 +344,7 @@ class Simulation {
 TEST(MirrorSimulation, NeverLosesWhatExistsAndConverges) {
   // More with BASCULE_SEEDS.
   const char* more = std::getenv("BASCULE_SEEDS");
-  const std::uint64_t seeds = more ? std::strtoull(more, nullptr, 10) : 6;
+  const std::uint64_t seeds = more ? std::strtoull(more, nullptr, 10) : 150;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Simulation simulation(seed);

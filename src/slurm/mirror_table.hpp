@@ -66,10 +66,12 @@ class MirrorTable final {
   // Did the look, which was asked for then, lack one that should stay?
   bool look_lacks_any(TimePoint asked) const {
     if (looked_at_ == entries_.size()) return false;
-    return std::ranges::any_of(entries_, [&](const auto& one) {
-      const Entry& entry = one.second;
-      return entry.look != look_ && !entry.lost && entry.known_at <= asked && Stays(*entry.record);
-    });
+    return std::ranges::any_of(entries_, [&](const auto& one) { return look_lacks(one.second, asked); });
+  }
+  // ... this one?
+  bool look_lacks(const Key& key, TimePoint asked) const {
+    const Entry* known = entry(key);
+    return known != nullptr && look_lacks(*known, asked);
   }
   // A word on the record without its details: it exists and is as known.
   void confirm(const Key& key, TimePoint asked) {
@@ -162,6 +164,9 @@ class MirrorTable final {
   bool has_changes() const noexcept { return !changes_.empty(); }
 
  private:
+  bool look_lacks(const Entry& entry, TimePoint asked) const {
+    return entry.look != look_ && !entry.lost && entry.known_at <= asked && Stays(*entry.record);
+  }
   static void agree(Entry& entry, TimePoint asked, TimePoint now) noexcept {
     entry.known_at = now;
     entry.lacking = 0;

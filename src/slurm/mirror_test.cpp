@@ -204,6 +204,65 @@ TEST_F(StartsTest, GuessesThatAreWrongForEverCostLittle) {
   }
 }
 
+// A look at all jobs takes slurmctld a while.
+struct CloseLookTest : StartsTest {
+  CloseLookTest() {
+    world.fake.set_faults([this](const net::ServerRequest& request) {
+      bascule::testing::FakeSlurmFault slow;
+      const bool all = request.target.ends_with("/jobs/state/");
+      if (all) slow.after = 100ms;
+      looks_at_all += all;
+      return slow;
+    });
+  }
+  void expect_seen_at_once(JobId id) {
+    ASSERT_TRUE(wait([&] { return runs(id); }));
+    const TimePoint begin = world.loop.now();
+    ASSERT_TRUE(wait([&] { return seen(id); }));
+    EXPECT_LE(world.loop.now() - begin, 60ms);
+  }
+  int looks_at_all = 0;
+};
+
+TEST_F(CloseLookTest, AJobThatWasSubmittedIsLookedAtAlone) {
+  sync();
+  world.loop.advance(1min);
+  JobDescription job = small_job();
+  job.hold = true;
+  const JobId id = world.run(world.client->submit_external(job));
+  mirror->learn(*world.run(world.client->get_job(id)));
+  world.loop.advance(4s);
+  looks_at_all = 0;
+  for (int i = 0; i < 100; ++i) {  // however often it is poked
+    mirror->poke();
+    world.loop.advance(40ms);
+  }
+  EXPECT_LE(looks_at_all, 3);
+  JobDescription change;
+  change.hold = false;
+  ASSERT_TRUE(world.fake.model().update_job(world.fake.now(), id, change));
+  expect_seen_at_once(id);
+}
+
+TEST_F(CloseLookTest, SoAreThoseOfTheHighestPriority) {
+  std::vector<JobId> all;
+  for (int i = 0; i < 200; ++i) {
+    JobDescription job = small_job();
+    job.required_nodes = {"x1"};
+    job.priority = 1000 + i;
+    all.push_back(world.fake.submit(job));
+  }
+  sync();
+  world.loop.advance(1min);
+  mirror->poke();
+  world.loop.advance(1s);
+  const auto running = std::ranges::find_if(all, [this](JobId id) { return runs(id); });
+  ASSERT_NE(running, all.end());
+  ASSERT_TRUE(world.fake.model().cancel(world.fake.now(), *running));
+  mirror->expect_start();
+  expect_seen_at_once(all.back());
+}
+
 TEST_F(MirrorTest, ManyChangesAreReadByOneTable) {
   JobDescription job = small_job();
   job.hold = true;
@@ -373,6 +432,44 @@ TEST(MirrorCore, AStateOfAnIdThatTablesLackedOrThatWasOverIsNoChangeOfThatJob) {
     for (int i = 0; i < 4; ++i) answer(with);
     EXPECT_EQ(core.jobs().find(job.id)->states.base, before);
   }
+}
+
+// What a close look lacks may be lost: the table says more.
+TEST(MirrorCore, ACloseLookThatLacksAJobIsAReasonForATable) {
+  TimePoint now{1h};
+  MirrorCore core({.expect_starts = true}, now);
+  Job job;
+  job.id = JobId{7};
+  job.states.base = JobState::kPending;
+  job.external = true;
+  JobList table;
+  table.jobs = {job};
+  int tables = 0;
+  int close_looks = 0;
+  bool lost = false;
+  const auto until = [&](TimePoint end) {
+    for (; now < end; now += 10ms) {
+      for (const auto& ask : core.next(now)) {
+        if (ask.kind == MirrorCore::Kind::kNodes) core.answered(ask, now, NodeList{});
+        tables += ask.kind == MirrorCore::Kind::kJobs;
+        if (ask.kind == MirrorCore::Kind::kJobs) core.answered(ask, now, table);
+        if (ask.kind != MirrorCore::Kind::kStates) continue;
+        close_looks += !ask.jobs.empty();
+        std::vector<JobBrief> states;
+        if (!lost) states.push_back({job.id, job.states});
+        if (!lost || !ask.jobs.empty()) core.answered(ask, now, states);  // that at all jobs takes long
+      }
+    }
+  };
+  until(now + 5s);
+  EXPECT_EQ(close_looks, 0) << "those at all jobs cost nothing";
+  tables = 0;
+  lost = true;
+  table.jobs.clear();
+  core.poke(now);
+  until(now + 1s);
+  EXPECT_EQ(tables, 1);
+  EXPECT_EQ(close_looks, 1);
 }
 
 // A look that was asked for later had confirmed what was known before.

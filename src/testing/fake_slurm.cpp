@@ -14,7 +14,8 @@ struct FakeSlurm::Route {
   std::string version;
   std::string id;  // job id or node name
   std::int64_t since = 0;
-  std::uint32_t job = 0;  // id as a number, 0 if it is none
+  std::uint32_t job = 0;         // id as a number, 0 if it is none
+  std::vector<JobId> jobs = {};  // job_id of the query
 };
 
 namespace {
@@ -125,6 +126,9 @@ Task<net::ServerResponse> FakeSlurm::serve(const net::ServerRequest& request, st
   std::from_chars(route.id.data(), route.id.data() + route.id.size(), route.job);
   const std::string_view since = target.get("update_time");
   std::from_chars(since.data(), since.data() + since.size(), route.since);
+  for (const auto& [key, value] : target.query) {
+    if (key == "job_id") std::from_chars(value.data(), value.data() + value.size(), route.jobs.emplace_back().value);
+  }
   ++calls_[route.endpoint];
 
   const std::string_view token = request.headers.get("X-SLURM-USER-TOKEN");
@@ -220,9 +224,15 @@ net::ServerResponse FakeSlurm::act(const Route& route, const std::string& body) 
   if (route.endpoint == "GET nodes") return list_nodes(route.since);
   if (route.endpoint == "GET jobs/state") {
     std::string out = "{\"jobs\":[";
-    for (const auto& [id, job] : model_.jobs()) {
+    const auto tell = [&out](JobId id, const SlurmModel::JobRecord& job) {
       if (!out.ends_with('[')) out += ',';
-      out += fmt::format(R"({{"job_id":"{}","state":{}}})", id, write_states(job.view.states));
+      out += fmt::format(R"({{"job_id":"{}","state":{}}})", id.value, write_states(job.view.states));
+    };
+    if (route.jobs.empty()) {
+      for (const auto& [id, job] : model_.jobs()) tell(JobId{id}, job);
+    }
+    for (const JobId id : route.jobs) {
+      if (const SlurmModel::JobRecord* job = model_.job(id)) tell(id, *job);
     }
     return json(200, out + "]," + slurm_envelope(about) + "}");
   }
