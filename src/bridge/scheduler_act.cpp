@@ -67,6 +67,7 @@ Task<> Scheduler::Impl::act(const UnitPlan& plan, Uid unit, std::stop_token stop
   std::erase_if(memory[unit].confirmed, [this](const auto& one) { return one.second < loop.now(); });
   for (const JobId job : plan.confirms) co_await confirm(job, unit, stop);
   co_await bind_pods(plan.binds, unit, stop);
+  if (!plan.looks.empty()) mirror.look_at(plan.looks);
   if (plan.look_soon) mirror.poke();
 }
 

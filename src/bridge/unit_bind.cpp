@@ -8,6 +8,7 @@ using namespace std::chrono_literals;
 
 // More neighbours than these are looked up together.
 constexpr std::size_t kAskedEach = 3;
+constexpr Duration kLooksWithin = 50ms;
 // When the API server is asked again after a no: after as long as it has been saying so, within these.
 constexpr Duration kDeniedAtLeast = 1s;
 constexpr Duration kDeniedAtMost = 60s;
@@ -327,22 +328,25 @@ bool UnitPlanner::denied(const HeldJob& held, const Seats& seats) {
 bool UnitPlanner::knows_neighbours(const HeldJob& held, const std::vector<UnitPlan::Bind>& binds) {
   const slurm::Job& job = *held.view->job;
   const TimePoint since = memory_.running.at({job.id, job.restart_count});
-  std::set<JobId> ask;
+  std::set<JobId> others;
+  std::vector<JobId> unknown;
   for (const UnitPlan::Bind& one : binds) {
     for (const Neighbour& other : nodes_.neighbours(one.node->meta.key.name)) {
-      if (other.pod->meta.uid == one.pod->meta.uid) continue;
+      if (other.pod->meta.uid == one.pod->meta.uid || other.job == job.id) continue;
       // Without a table since slurmctld was away the id may be another's: its state says nothing.
       const bool known = slurm_.listed_since_away && other.confirmed_at >= since;
-      if (other.job != job.id && !known) ask.insert(other.job);
+      if (others.insert(other.job).second && !known) unknown.push_back(other.job);
     }
   }
-  if (ask.empty()) return true;
-  if (slurm_.listed_since_away && ask.size() <= kAskedEach) {
-    plan_.confirms.assign(ask.begin(), ask.end());
-  } else {
+  if (unknown.empty()) return true;
+  if (!slurm_.listed_since_away) {
     plan_.look_soon = true;
+  } else if (others.size() <= kAskedEach) {
+    plan_.confirms = std::move(unknown);
+  } else {  // Each of many pods that start on a node at once would else ask about each of the others.
+    plan_.looks = std::move(unknown);
   }
-  wake_at(now_ + 50ms);
+  wake_at(now_ + kLooksWithin);
   return false;
 }
 

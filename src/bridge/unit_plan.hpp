@@ -275,6 +275,7 @@ struct UnitPlan {
   std::vector<ClaimPtr> device_drops;  // claims of pods that wait again: their devices are Slurm's to give
   std::vector<JobId> layouts;          // ask slurmctld what these jobs hold, for UnitMemory::layouts
   std::vector<JobId> confirms;         // ask slurmctld about these jobs before anything of theirs is bound
+  std::vector<JobId> looks;            // look at the states of these before anything is bound beside their pods
   bool look_soon = false;              // what is known of Slurm is not enough: the mirror should look again
   std::vector<Waiting> waiting;        // each pod that waits is in one of them
   std::optional<TimePoint> wake;       // plan again at this time at the latest

@@ -527,11 +527,18 @@ TEST_F(UnitPlanTest, ManyPodsOnTheNodeAreLookedUpTogether) {
   add_job(7, slurm::JobState::kRunning, "n2");
   mark(7);
   now += 1ms;
-  const UnitPlan p = plan();
+  UnitPlan p = plan();
   EXPECT_TRUE(p.binds.empty() && p.confirms.empty());
-  EXPECT_TRUE(p.look_soon && p.wake);
+  EXPECT_EQ(p.looks.size(), 10u);
+  EXPECT_TRUE(p.wake && !p.look_soon);
   confirmed = now;
   EXPECT_EQ(plan().binds.size(), 1u);
+  // One after the other they come, each only one more: each of them would ask about all others.
+  nodes.on_neighbour(
+      [&](const std::string&, Neighbour& one) { one.confirmed_at = one.job == JobId{29} ? TimePoint{} : confirmed; });
+  p = plan();
+  EXPECT_TRUE(p.binds.empty() && p.confirms.empty());
+  EXPECT_EQ(p.looks, std::vector{JobId{29}});
 }
 
 // W5: a job that has ended with nodes is no allocation; the next one waits a little.

@@ -131,7 +131,7 @@ class WalkScheduler final : public Process {
   // Whoever waits is told why, or something is done for him now, or is looked at again in a moment.
   void check_reasons(const UnitView& view, const UnitPlan& plan) {
     const bool acts = plan.submit || plan.update || !plan.marks.empty() || !plan.confirms.empty() ||
-                      !plan.cancels.empty() || plan.look_soon;
+                      !plan.looks.empty() || !plan.cancels.empty() || plan.look_soon;
     if (acts || (plan.wake && *plan.wake <= world_.now + 2s)) return;
     for (const PodPtr& pod : view.pods) {
       if (!wants_node(*pod) || memory_[view.uid].binding.contains(pod->meta.uid)) continue;
@@ -160,6 +160,7 @@ class WalkScheduler final : public Process {
     std::erase_if(memory_[unit].confirmed, [this](const auto& one) { return one.second < world_.now; });
     for (const JobId id : plan.confirms) confirm(id, unit);
     bind_pods(plan.binds, unit);
+    if (!plan.looks.empty()) core_.look_at(plan.looks, world_.now);
     if (plan.look_soon) core_.poke(world_.now);
   }
   void confirm(JobId id, const Uid& unit) {

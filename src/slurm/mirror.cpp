@@ -175,6 +175,11 @@ void ClusterMirror::expect_start() {
   impl_->bell.notify();
 }
 
+void ClusterMirror::look_at(const std::vector<JobId>& ids) {
+  impl_->core.look_at(ids, impl_->loop.now());
+  impl_->bell.notify();
+}
+
 void ClusterMirror::want(JobId id) {
   impl_->core.want(id);
   impl_->bell.notify();

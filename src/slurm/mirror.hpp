@@ -5,8 +5,9 @@
 // Two kinds of look: the full table (jobs/, nodes/), and the cheap one (jobs/state/, then job/{id} for those that
 // changed and whose details somebody waits for). Right after poke() or a change it looks every few ten milliseconds,
 // then ever less often, down to `rest_interval`. A look costs slurmctld time, the more the more jobs there are, so both
-// are spaced by their own cost too. Where that holds the cheap one back, one is taken meanwhile at the few jobs that are
-// likely to start next, if somebody waits for starts: those that were just submitted, and those of the highest priority.
+// are spaced by their own cost too. Where that holds the cheap one back, one is taken meanwhile at the few jobs that
+// are likely to start next, if somebody waits for starts: those that were just submitted, and those of the highest
+// priority.
 //
 // Unknown stays unknown: an error, an empty or truncated answer, or a controller that has just come up never makes a
 // job or node gone. A job is Gone only when two full tables in a row, from a controller that has answered without pause
@@ -76,6 +77,9 @@ class ClusterMirror final {
   void poke_nodes();
   // A job may start now: something that held nodes has ended. Looks soon, and less often than after poke().
   void expect_start();
+  // Somebody needs to know whether the states of these jobs are as they were: confirmed_at() tells soon, at the cost of
+  // one question for all that was asked so meanwhile.
+  void look_at(const std::vector<JobId>& ids);
   // Somebody needs to know this job: asks about it soon.
   void want(JobId id);
   // A full job table is in.

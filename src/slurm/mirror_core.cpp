@@ -22,7 +22,7 @@ constexpr Duration kFullGap = 100ms;
 constexpr Duration kSoon = 1s;
 constexpr Duration kLongestNodesGap = 5s;
 constexpr std::size_t kMaxStarts = 64;
-// Of the jobs of a close look: in all, and of the highest priority.
+// Of the jobs of a close look: each kind; and of them those of the highest priority.
 constexpr std::size_t kClose = 64;
 constexpr std::size_t kFirst = 32;
 constexpr Duration kYoungFor = 10s;
@@ -121,10 +121,11 @@ std::vector<MirrorCore::Ask> MirrorCore::questions(TimePoint now) {
   } else if (!look_.asked && synced_ && now >= look_.due()) {
     look_.asked = true;
     close_look_.next = now + pace(now);
+    unconfirmed_.clear();
     asks.push_back(make(Kind::kStates, now));
   } else if (looks_closely() && now >= close_look_.due()) {
     close_look_.next = now + pace(now);
-    std::vector<JobId> ids = likely(now);
+    std::vector<JobId> ids = to_look_at(now);
     close_look_.asked = !ids.empty();
     if (!ids.empty()) asks.push_back(make(Kind::kStates, now));
     if (!ids.empty()) asks.back().jobs = std::move(ids);
@@ -152,15 +153,21 @@ std::vector<MirrorCore::Ask> MirrorCore::questions(TimePoint now) {
   return asks;
 }
 
-// Those that do not wait any more are forgotten on the way.
-std::vector<JobId> MirrorCore::likely(TimePoint now) {
+// Those whose state somebody wants confirmed, and those that may start next; of these, what does not wait any more is
+// forgotten on the way.
+std::vector<JobId> MirrorCore::to_look_at(TimePoint now) {
   const auto waits = [this](JobId id) {
     const auto job = jobs_.find(id);
     return job && job->states.base == JobState::kPending;
   };
   std::erase_if(first_, [&](JobId id) { return !waits(id) || young_.contains(id); });
   std::vector<JobId> ids = first_;
-  for (auto it = young_.begin(); it != young_.end() && ids.size() < kClose;) {
+  for (std::size_t i = 0; i < kClose && !unconfirmed_.empty(); ++i) {
+    ids.push_back(*unconfirmed_.begin());
+    unconfirmed_.erase(unconfirmed_.begin());
+  }
+  const std::size_t most = ids.size() + kClose - kFirst;
+  for (auto it = young_.begin(); it != young_.end() && ids.size() < most;) {
     const auto [id, since] = *it;
     if (now - since < kYoungFor && waits(id)) {
       ids.push_back(id);
@@ -546,6 +553,13 @@ void MirrorCore::look_soon(TimePoint now) {
 void MirrorCore::poke(TimePoint now) {
   poked_at_ = now;
   look_soon(now);
+}
+
+void MirrorCore::look_at(const std::vector<JobId>& ids, TimePoint now) {
+  for (const JobId id : ids) {
+    if (jobs_.find(id)) unconfirmed_.insert(id);
+  }
+  close_look_.next = std::min(close_look_.next, now);
 }
 
 void MirrorCore::expect_start(TimePoint now) {

@@ -84,6 +84,7 @@ class MirrorCore final {
   void expect_start(TimePoint now);
   // What Slurm's times mean here.
   void set_clock(TimePoint now, WallTime wall) { clock_ahead_ = wall.time_since_epoch() - now.time_since_epoch(); }
+  void look_at(const std::vector<JobId>& ids, TimePoint now);
   void want_full(TimePoint now);
   void want(JobId id) { wanted_.insert(id); }
   void set_wants_detail(ClusterMirror::WantsDetail wants) { wants_detail_ = std::move(wants); }
@@ -125,8 +126,10 @@ class MirrorCore final {
   void remember_gone(JobId id);
   Duration pace(TimePoint now) const;
   void look_soon(TimePoint now);
-  bool looks_closely() const noexcept { return synced_ && !close_look_.asked && !(young_.empty() && first_.empty()); }
-  std::vector<JobId> likely(TimePoint now);
+  bool looks_closely() const noexcept {
+    return synced_ && !close_look_.asked && !(unconfirmed_.empty() && young_.empty() && first_.empty());
+  }
+  std::vector<JobId> to_look_at(TimePoint now);
   void take_unnamed(const Ask& ask, TimePoint now);
   void foresee(TimePoint now);
   void start_is_due(TimePoint now);
@@ -170,6 +173,7 @@ class MirrorCore final {
   std::set<std::string> wanted_nodes_;
   std::unordered_set<std::string> asked_nodes_;
 
+  std::set<JobId> unconfirmed_;  // somebody wants their states confirmed
   // Jobs that wait and may start before others: those submitted last, by when, and those of the highest priority.
   std::map<JobId, TimePoint> young_;
   std::vector<JobId> first_;
@@ -178,8 +182,7 @@ class MirrorCore final {
   Duration clock_ahead_{};  // of the wall clock
   TimePoint poked_at_ = TimePoint::min();
   TimePoint changed_at_ = TimePoint::min();
-  // At states: of all jobs, and of those that may start before others, for a look at all costs slurmctld more the more
-  // jobs there are.
+  // At states: of all jobs, and of a few, for a look at all costs slurmctld more the more jobs there are.
   struct Look {
     bool asked = false;
     TimePoint next{};                   // when it is wanted

@@ -263,6 +263,22 @@ TEST_F(CloseLookTest, SoAreThoseOfTheHighestPriority) {
   expect_seen_at_once(all.back());
 }
 
+TEST_F(CloseLookTest, ManyStatesAreConfirmedByOneQuestion) {
+  std::vector<JobId> all;
+  for (int i = 0; i < 50; ++i) all.push_back(world.fake.submit(small_job()));
+  sync();
+  world.loop.advance(1min);
+  mirror->poke();
+  world.loop.advance(200ms);
+  world.fake.forget_calls();
+  const TimePoint begin = world.loop.now();
+  for (const JobId id : all) mirror->look_at({id});
+  const auto confirmed = [&](JobId id) { return mirror->confirmed_at(id) >= begin; };
+  EXPECT_TRUE(wait([&] { return std::ranges::all_of(all, confirmed); }, 50ms));
+  EXPECT_EQ(world.fake.calls("GET job"), 0u);
+  EXPECT_LE(world.fake.calls("GET jobs/state"), 2u);
+}
+
 TEST_F(MirrorTest, ManyChangesAreReadByOneTable) {
   JobDescription job = small_job();
   job.hold = true;

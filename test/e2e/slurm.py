@@ -94,9 +94,10 @@ class Slurm:
         job = self.job(job_id)
         return next((s for s in job["job_state"] if s in BASE_STATES), "") if job else ""
 
-    def states(self):
-        """{job id: base state} of all jobs: the cheapest question there is. Tasks of an array are named "7_3" there, parts of a heterogeneous job "8+1"."""
-        return {int(re.match(r"\d+", str(j["job_id"]))[0]): next((s for s in j["state"] if s in BASE_STATES), "") for j in self.rest("GET", "jobs/state/")["jobs"]}
+    def states(self, ids=()):
+        """{job id: base state} of these jobs, or of all: the cheapest question there is. Tasks of an array are named "7_3" there, parts of a heterogeneous job "8+1"."""
+        jobs = self.rest("GET", "jobs/state/" + ("?" + "&".join(f"job_id={i}" for i in ids) if ids else ""))["jobs"]
+        return {int(re.match(r"\d+", str(j["job_id"]))[0]): next((s for s in j["state"] if s in BASE_STATES), "") for j in jobs}
 
     def jobs(self):
         return self.rest("GET", "jobs/")["jobs"]
