@@ -460,7 +460,8 @@ void MirrorCore::forget_job(JobId id) {
 void MirrorCore::answered(const Ask& ask, TimePoint now, std::optional<Job> job) {
   abandoned(ask);
   good(now);
-  job_cost_ = (job_cost_ + (now - ask.at)) / 2;
+  // One that waited behind a table would else have the next ones read by a table too.
+  job_cost_ = std::min(now - ask.at, job_cost_ * 9 / 8);
   if (job) {
     const auto before = jobs_.find(ask.job);
     if (!before || before->states != job->states) note_change(ask, now);

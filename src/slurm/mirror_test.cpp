@@ -528,6 +528,54 @@ TEST(MirrorCore, OneTableThatCameLateDoesNotPutOffTheNext) {
   EXPECT_GE(gap_after(10ms), 10min);
 }
 
+// The answers that were slow waited behind another one.
+TEST(MirrorCore, AFewSlowAnswersDoNotHaveTheNextJobsReadByATable) {
+  TimePoint now{1h};
+  MirrorCore core({.want_nodes = false}, now);
+  std::vector<JobBrief> states;
+  for (std::uint32_t id = 1; id <= 40; ++id) states.push_back({JobId{id}, {JobState::kPending}});
+  Duration of_job = 2ms;
+  int tables = 0;
+  // Answers come one after the other.
+  const auto until = [&](TimePoint end) {
+    for (; now < end; now += 1ms) {
+      for (const auto& ask : core.next(now)) {
+        if (ask.kind == MirrorCore::Kind::kStates) core.answered(ask, now, states);
+        if (ask.kind == MirrorCore::Kind::kJob) {
+          Job job;
+          job.id = ask.job;
+          job.states = states[ask.job.value - 1].states;
+          now += of_job;
+          core.answered(ask, now, job);
+        }
+        if (ask.kind != MirrorCore::Kind::kJobs) continue;
+        ++tables;
+        now += 50ms;
+        JobList table;
+        for (const JobBrief& one : states) {
+          table.jobs.emplace_back();
+          table.jobs.back().id = one.id;
+          table.jobs.back().states = one.states;
+        }
+        core.answered(ask, now, std::move(table));
+      }
+    }
+  };
+  const auto start = [&](std::uint32_t from, std::uint32_t to) {
+    for (std::uint32_t id = from; id <= to; ++id) states[id - 1].states.base = JobState::kRunning;
+    core.poke(now);
+    until(now + 1s);
+  };
+  until(now + 21s);
+  of_job = 60ms;
+  start(1, 8);
+  of_job = 2ms;
+  tables = 0;
+  start(9, 40);
+  EXPECT_EQ(tables, 0);
+  for (std::uint32_t id = 1; id <= 40; ++id) EXPECT_EQ(core.jobs().find(JobId{id})->states.base, JobState::kRunning);
+}
+
 TEST_F(MirrorTest, NextFullIsAskedForAfterTheCall) {
   sync();
   world.loop.advance(5s);

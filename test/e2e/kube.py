@@ -6,7 +6,6 @@ import time
 
 from kubernetes import client, config, watch
 from kubernetes.client.rest import ApiException
-from kubernetes.stream import stream
 from urllib3.exceptions import HTTPError
 
 from objects import LABEL_JOB_ID, NAMESPACE
@@ -42,13 +41,6 @@ class Kube:
     def log(self, pod, namespace=NAMESPACE):
         # the client's own decoding gives the text of a bytes literal
         return self.core.read_namespaced_pod_log(pod, namespace, _preload_content=False).data.decode().strip()
-
-    def execute(self, pod, *command):
-        """Runs a command in the pod's first container; a pod that ends meanwhile is no error."""
-        try:
-            stream(self.core.connect_get_namespaced_pod_exec, pod.metadata.name, pod.metadata.namespace, command=list(command), stdout=True, stderr=True)
-        except ApiException:
-            pass
 
     def succeeded(self, job, namespace=NAMESPACE):
         read = self.job(job, namespace)
