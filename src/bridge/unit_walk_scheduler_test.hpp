@@ -160,7 +160,7 @@ class WalkScheduler final : public Process {
     std::erase_if(memory_[unit].confirmed, [this](const auto& one) { return one.second < world_.now; });
     for (const JobId id : plan.confirms) confirm(id, unit);
     bind_pods(plan.binds, unit);
-    if (!plan.looks.empty()) core_.look_at(plan.looks, world_.now);
+    if (!plan.looks.empty()) core_.look_at(plan.looks);
     if (plan.look_soon) core_.poke(world_.now);
   }
   void confirm(JobId id, const Uid& unit) {

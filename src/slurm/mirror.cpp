@@ -176,7 +176,7 @@ void ClusterMirror::expect_start() {
 }
 
 void ClusterMirror::look_at(const std::vector<JobId>& ids) {
-  impl_->core.look_at(ids, impl_->loop.now());
+  impl_->core.look_at(ids);
   impl_->bell.notify();
 }
 

@@ -123,7 +123,7 @@ std::vector<MirrorCore::Ask> MirrorCore::questions(TimePoint now) {
     close_look_.next = now + pace(now);
     unconfirmed_.clear();
     asks.push_back(make(Kind::kStates, now));
-  } else if (looks_closely() && now >= close_look_.due()) {
+  } else if (now >= close_due()) {
     close_look_.next = now + pace(now);
     std::vector<JobId> ids = to_look_at(now);
     close_look_.asked = !ids.empty();
@@ -151,6 +151,13 @@ std::vector<MirrorCore::Ask> MirrorCore::questions(TimePoint now) {
     if (entry && entry->lost && entry->lacking >= kTables) asks.back().epoch = entry->epoch;
   }
   return asks;
+}
+
+// max: not before something happens.
+TimePoint MirrorCore::close_due() const noexcept {
+  if (!synced_ || close_look_.asked) return TimePoint::max();
+  if (!unconfirmed_.empty()) return close_look_.free;
+  return young_.empty() && first_.empty() ? TimePoint::max() : close_look_.due();
 }
 
 // Those whose state somebody wants confirmed, and those that may start next; of these, what does not wait any more is
@@ -192,7 +199,7 @@ TimePoint MirrorCore::wake(TimePoint now) const {
   TimePoint when = TimePoint::max();
   if (!jobs_asked_) when = std::min(when, full_due());
   if (!look_.asked && synced_) when = std::min(when, look_.due());
-  if (looks_closely()) when = std::min(when, close_look_.due());
+  when = std::min(when, close_due());
   if (!starts_.empty()) when = std::min(when, *starts_.begin());
   if (!nodes_asked_) when = std::min(when, nodes_due());
   return when;
@@ -556,11 +563,10 @@ void MirrorCore::poke(TimePoint now) {
   look_soon(now);
 }
 
-void MirrorCore::look_at(const std::vector<JobId>& ids, TimePoint now) {
+void MirrorCore::look_at(const std::vector<JobId>& ids) {
   for (const JobId id : ids) {
     if (jobs_.find(id)) unconfirmed_.insert(id);
   }
-  close_look_.next = std::min(close_look_.next, now);
 }
 
 void MirrorCore::expect_start(TimePoint now) {

@@ -84,7 +84,7 @@ class MirrorCore final {
   void expect_start(TimePoint now);
   // What Slurm's times mean here.
   void set_clock(TimePoint now, WallTime wall) { clock_ahead_ = wall.time_since_epoch() - now.time_since_epoch(); }
-  void look_at(const std::vector<JobId>& ids, TimePoint now);
+  void look_at(const std::vector<JobId>& ids);
   void want_full(TimePoint now);
   void want(JobId id) { wanted_.insert(id); }
   void set_wants_detail(ClusterMirror::WantsDetail wants) { wants_detail_ = std::move(wants); }
@@ -126,15 +126,13 @@ class MirrorCore final {
   void remember_gone(JobId id);
   Duration pace(TimePoint now) const;
   void look_soon(TimePoint now);
-  bool looks_closely() const noexcept {
-    return synced_ && !close_look_.asked && !(unconfirmed_.empty() && young_.empty() && first_.empty());
-  }
   std::vector<JobId> to_look_at(TimePoint now);
   void take_unnamed(const Ask& ask, TimePoint now);
   void foresee(TimePoint now);
   void start_is_due(TimePoint now);
   TimePoint full_due() const;
   TimePoint nodes_due() const;
+  TimePoint close_due() const noexcept;
   bool asking() const noexcept;
   std::vector<Ask> questions(TimePoint now);
   // An answer to this question tells of a change that the last table cannot have had.
