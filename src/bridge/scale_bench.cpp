@@ -125,7 +125,7 @@ void tell_flow(benchmark::State& state, const BenchCluster& cluster, const std::
 
 // Pods wait for Slurm, while Jobs of one pod come, run and go: a thousand at once, then two hundred, twenty a second.
 // A look at Slurm names all jobs, so what is paid for each look is shared by many pods in the one and by few in the
-// other.
+// other. Before that, what both processes do in a second at rest, which is in the figures too, by the time they take.
 void flow_beside_waiting(benchmark::State& state) {
   try {
     const std::int64_t waiting = state.range(0);
@@ -134,6 +134,9 @@ void flow_beside_waiting(benchmark::State& state) {
     cluster.make("waiting", waiting);
     cluster.wait("live", waiting, 600);
     cluster.settle();
+    const double before = cluster.processor_seconds();
+    std::this_thread::sleep_for(std::chrono::seconds(30));
+    state.counters["rest_ms_a_s"] = (cluster.processor_seconds() - before) * 1000 / 30;
     for ([[maybe_unused]] const auto _ : state) {
       tell_flow(state, cluster, "at_once", 1'000, [&cluster] { cluster.make("jobs", 1'000); });
       cluster.settle();
