@@ -26,6 +26,10 @@ PodSyncCounters::PodSyncCounters(runtime::Metrics* metrics)
       cancelled(counter(metrics, "bascule_bridge_jobs_cancelled_total",
                         "Slurm jobs cancelled because their pods are over")) {}
 
+NodeSyncCounters::NodeSyncCounters(runtime::Metrics* metrics)
+    : freed(counter(metrics, "bascule_bridge_stranded_nodes_freed_total",
+                    "Slurm nodes put down and resumed that were allocated to no job")) {}
+
 void WaitingPods::begin() {
   for (auto& [reason, series] : reasons_) series.now = 0;
 }

@@ -22,6 +22,10 @@ struct PodSyncCounters {
   explicit PodSyncCounters(runtime::Metrics* metrics);
   runtime::Counter deleted, cancelled;
 };
+struct NodeSyncCounters {
+  explicit NodeSyncCounters(runtime::Metrics* metrics);
+  runtime::Counter freed;
+};
 
 // How many pods wait for a node, by the reason that their condition PodScheduled gives. Whoever may write a pod's
 // status chooses that word, so there are at most kMaxReasons of them, and "other".

@@ -70,10 +70,11 @@ TEST(BridgeCounters, AreThereFromTheStart) {
   runtime::Metrics metrics;
   const SchedulerCounters scheduler(&metrics);
   const PodSyncCounters pods(&metrics);
+  const NodeSyncCounters nodes(&metrics);
   scheduler.refused.add();
   for (const char* name : {"bascule_bridge_binds_total 0", "bascule_bridge_submits_total{result=\"refused\"} 1",
                            "bascule_bridge_submits_total{result=\"unknown\"} 0", "bascule_bridge_pods_deleted_total 0",
-                           "bascule_bridge_jobs_cancelled_total 0"}) {
+                           "bascule_bridge_jobs_cancelled_total 0", "bascule_bridge_stranded_nodes_freed_total 0"}) {
     EXPECT_THAT(metrics.text(), HasSubstr(name));
   }
   SchedulerCounters(nullptr).bound.add();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "bridge/names.hpp"
+
 namespace bascule::bridge {
 
 namespace {
@@ -10,7 +12,10 @@ namespace {
 std::string_view why_not(const slurm::Node& node) {
   using slurm::NodeFlag;
   using slurm::NodeState;
-  if (node.states.base == NodeState::kDown) return "Down";
+  // An external node that the bridge has put down to free it was empty, and is no more than drained.
+  const bool freed = node.states.has(NodeFlag::kExternal) && node.states.has(NodeFlag::kDrain) &&
+                     node.reason.starts_with(names::kReasonMark);
+  if (node.states.base == NodeState::kDown && !freed) return "Down";
   if (node.states.base == NodeState::kError) return "Error";
   if (node.states.has(NodeFlag::kFail)) return "Failing";
   if (node.states.has(NodeFlag::kNotResponding)) return "NotResponding";

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "bridge/node_facts.hpp"
+
 namespace bascule::bridge {
 namespace {
 
@@ -65,6 +67,11 @@ TEST(SlurmReady, TheWorstIsNamed) {
   const auto reason = [](slurm::Node node) { return changed({}, node)->reason; };
   EXPECT_EQ(reason(slurm_node(NodeState::kDown, {NodeFlag::kDrain})), "Down");
   EXPECT_EQ(reason(slurm_node(NodeState::kAllocated, {NodeFlag::kDrain})), "Draining");
+  const std::string cordoned = cordon_reason("n1");
+  EXPECT_EQ(reason(slurm_node(NodeState::kDown, {NodeFlag::kDrain, NodeFlag::kExternal}, cordoned)), "Drained")
+      << "put down by the bridge, empty";
+  EXPECT_EQ(reason(slurm_node(NodeState::kDown, {NodeFlag::kDrain, NodeFlag::kExternal}, "bad disk")), "Down");
+  EXPECT_EQ(reason(slurm_node(NodeState::kDown, {NodeFlag::kDrain}, cordoned)), "Down") << "its slurmd";
   EXPECT_EQ(reason(slurm_node(NodeState::kIdle, {NodeFlag::kDrain, NodeFlag::kCompleting})), "Draining");
   EXPECT_EQ(reason(slurm_node(NodeState::kIdle, {NodeFlag::kNotResponding})), "NotResponding");
   EXPECT_FALSE(changed({}, slurm_node(NodeState::kIdle, {NodeFlag::kDrain, NodeFlag::kUndrain})));

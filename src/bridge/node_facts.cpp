@@ -231,6 +231,9 @@ std::string lost_reason(std::string_view kube_name) {
 std::string adrift_reason(std::string_view kube_name, const NamespacedName& pod, std::string_view job) {
   return reason(fmt::format("{}{}) has pod {} of the unknown job {}", kCorresponding, kube_name, pod.str(), job));
 }
+std::string stranded_reason(std::string_view kube_name) {
+  return reason(fmt::format("{}{}) is allocated to no job", kCorresponding, kube_name));
+}
 std::string schedulable_reason(std::string_view kube_name) {
   return reason(fmt::format("{}{}) is schedulable", kCorresponding, kube_name));
 }

@@ -62,6 +62,8 @@ std::string lost_reason(std::string_view kube_name);
 // A pod of ours is on the node, of which Slurm does not know the job.
 std::string adrift_reason(std::string_view kube_name, const NamespacedName& pod, std::string_view job);
 std::string reshape_reason(std::string_view slurm_name, const NodeShape& shape, std::string_view address);
+// Slurm has it allocated to nobody.
+std::string stranded_reason(std::string_view kube_name);
 // For the record when the node is back in service.
 std::string schedulable_reason(std::string_view kube_name);
 // The same with the cluster's name: of nodes that bear no mark it alone tells whose bridge drained them.

@@ -15,6 +15,12 @@ bool is_idle(const slurm::Node& node) {
          !node.states.has(slurm::NodeFlag::kCompleting) && node.alloc_cpus == 0;
 }
 
+bool looks_stranded(const slurm::Node& node) {
+  using State = slurm::NodeState;
+  return (node.states.base == State::kAllocated || node.states.base == State::kMixed) && node.alloc_cpus == 0 &&
+         !node.states.has(slurm::NodeFlag::kCompleting);
+}
+
 namespace {
 
 constexpr std::string_view kUnreachable = "node.kubernetes.io/unreachable";
@@ -30,6 +36,7 @@ class Planner final {
   }
 
   NodePlan run() {
+    watch_stranded();
     if (!sides_.nodes_known || !sides_.slurm_known) return std::move(plan_);
     if (sides_.nodes.size() > 1) {
       say_double();
@@ -265,8 +272,11 @@ class Planner final {
       // Nobody of ours is bound beside it; slurmd starts jobs on what it uses.
       wanted = adrift_reason(kube_->meta.key.name, sides_.adrift->pod, sides_.adrift->of);
     }
+    if (!wanted && drains_for_stranded()) wanted = stranded_reason(kube_->meta.key.name);
     set_drain(wanted);
-    if (slurm_->states.base == slurm::NodeState::kDown || slurm_->states.has(slurm::NodeFlag::kFail)) {
+    if (stranded_) free_stranded();
+    if ((slurm_->states.base == slurm::NodeState::kDown && !is_put_down()) ||
+        slurm_->states.has(slurm::NodeFlag::kFail)) {
       warn("SlurmNodeDown", fmt::format("Slurm node {} is {}{}", sides_.slurm_name, slurm::print(slurm_->states),
                                         slurm_->reason.empty() ? "" : ": " + slurm_->reason));
     }
@@ -416,8 +426,9 @@ class Planner final {
   // for our reason: to Slurm a reason of an administrator, who has to resume it, and to the operator none of its own.
   // The text of our undrain, which Slurm leaves on a busy node, is no reason for what befell the node later.
   bool is_left_down() const {
-    return !is_external() && is_ready() && is_our_reason(slurm_->reason, self_.cluster) &&
-           !is_behind_schedulable(slurm_->reason) && is_down_alive(*slurm_);
+    if (is_external()) return is_ready() && is_put_down();
+    return is_ready() && is_our_reason(slurm_->reason, self_.cluster) && !is_behind_schedulable(slurm_->reason) &&
+           is_down_alive(*slurm_);
   }
 
   void set_drain(std::optional<std::string> wanted) {
@@ -449,6 +460,57 @@ class Planner final {
     }
   }
 
+  // --- stranded ---------------------------------------------------------------------------------------------------
+  //
+  // slurmctld saves nodes and jobs one after the other. One that is killed between may come back with a node allocated
+  // to jobs that it does not know, or knows to have ended. A slurmd's next word mends that; an external node has none,
+  // and stays so until a job happens to end there: it never counts as drained, and is never deleted. Slurm lets it go
+  // by DOWN alone, which would end a job, so nothing may start there from the look that shows it empty on.
+
+  void watch_stranded() {
+    const bool looks = sides_.slurm_known && sides_.jobs_known && slurm_ != nullptr && is_external() && is_ours() &&
+                       looks_stranded(*slurm_) && !sides_.allocated_to;
+    if (!looks) return memory_.stranded_since.reset();
+    if (!memory_.stranded_since) memory_.stranded_since = now_;
+    stranded_ = now_ - *memory_.stranded_since >= kStrandedSettles;
+    if (!stranded_) wake_at(*memory_.stranded_since + kStrandedSettles);
+  }
+
+  // What a process that was killed had drained for it is not given back before it is certain.
+  bool drains_for_stranded() const {
+    if (!is_drained()) return stranded_;
+    return is_drained_by_us() && memory_.stranded_since &&
+           (stranded_ || slurm_->reason == stranded_reason(kube_->meta.key.name));
+  }
+
+  void free_stranded() {
+    std::string note = fmt::format("Slurm node {} is allocated to no job, as a slurmctld that was killed may leave it",
+                                   sides_.slurm_name);
+    if (is_drained() && !has_our_reason()) {
+      note += fmt::format(
+          "; when it may be in service again: scontrol update nodename={} state=down reason=stranded, then "
+          "state=resume",
+          sides_.slurm_name);
+    } else {
+      note += "; it is drained, put down and resumed";
+    }
+    warn("SlurmNodeStranded", std::move(note));
+    if (!plan_.state && is_drained_by_us() && sides_.drain_listed) put_down();
+  }
+
+  void put_down() {
+    slurm::NodeUpdate update;
+    update.state = "DOWN";
+    update.reason = slurm_->reason;
+    plan_.state = std::move(update);
+    wake_at(now_ + kDrainLook);
+  }
+
+  // By us: Slurm never finds an external node dead, and who puts one down gives a reason.
+  bool is_put_down() const {
+    return is_external() && is_ours() && slurm_->states.base == slurm::NodeState::kDown && has_our_reason();
+  }
+
   // --- leaving ----------------------------------------------------------------------------------------------------
 
   void leave() {
@@ -465,6 +527,7 @@ class Planner final {
       say(kube::EventType::kNormal, "SlurmNodeRemoving", fmt::format("Slurm node {} {}", sides_.slurm_name, over));
     }
     wake_at(now_ + kDrainLook);
+    if (stranded_ && drain && sides_.drain_listed) return put_down();
     const std::string text = removal_reason(sides_.slurm_name);
     // A node that an administrator drained can go as well; the reason stays theirs.
     if (drain && (!has_our_reason() || is_removal_reason(slurm_->reason))) return;
@@ -526,6 +589,7 @@ class Planner final {
   const kube::Node* kube_ = nullptr;
   const slurm::Node* slurm_ = nullptr;
   std::optional<NodeMark> mark_;
+  bool stranded_ = false;        // for kStrandedSettles
   std::string devices_unknown_;  // why nothing is decided from them yet
   NodePlan plan_;
 };

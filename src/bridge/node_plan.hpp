@@ -1,7 +1,7 @@
 // What the bridge does next about one node that Kubernetes and Slurm share. Pure: what is known of both sides and the
 // time go in, the next steps come out.
 //
-//   labelled, ready --add--> in Slurm --cordoned, not ready--> drained --back--> in service
+//   labelled, ready --add--> in Slurm --cordoned, not ready, stranded--> drained --back--> in service
 //                               |--label gone, Node gone, size changed--> drained --idle--> removed (--> added anew)
 //
 // A node may be known to Slurm in two ways. External: it carries the label external-node and we registered it; only
@@ -12,8 +12,8 @@
 // Source of truth: the Node for what is wanted, Slurm for what is; why a node is drained is its reason in Slurm, which
 // begins with our mark exactly when we drained it. Invariants: an administrator's drain is never undone; a node that is
 // not external or not ours is never removed; what is not known (mirror not synced, slurmctld away) causes nothing at
-// all, the taint stays; devices that are not there are not known to be gone for kDevicesSettle; when both sides agree
-// there is nothing to do.
+// all, the taint stays; devices that are not there are not known to be gone for kDevicesSettle; a node is put down only
+// when it was empty after it had been drained; when both sides agree there is nothing to do.
 #pragma once
 
 #include <memory>
@@ -40,6 +40,9 @@ inline constexpr Duration kAbsentSettles = std::chrono::seconds(60);
 // A kubelet that starts deletes the devices of its node, and their driver publishes them again a little later; a driver
 // or a DeviceClass may be installed anew. So fewer devices than Slurm was told of count only when they have lasted.
 inline constexpr Duration kDevicesSettle = std::chrono::minutes(10);
+// A slurmctld that was killed may come back with a node allocated to no job. What it says of nodes and of jobs is not
+// of one moment, so that counts only when it has lasted.
+inline constexpr Duration kStrandedSettles = std::chrono::seconds(30);
 // How often a node that drains is looked at when nothing else happens.
 inline constexpr Duration kDrainLook = std::chrono::seconds(30);
 
@@ -57,8 +60,11 @@ struct NodeSides {
   std::string leaving = {};                           // an earlier name of the node, still in Slurm and to be removed
   std::optional<NodePod> adrift = {};                 // of ours, on the node, and Slurm does not know its job
   bool jobs_known = true;                             // of Slurm, all of them
-  std::optional<JobId> required_by = {};  // a job that has not ended and names the node: it would end with it
-  std::optional<NodePod> worker = {};     // of a NodeSet, on the node, and the taint would evict it
+  std::optional<JobId> required_by = {};   // a job that has not ended and names the node: it would end with it
+  std::optional<JobId> allocated_to = {};  // a job that has not ended and has the node, where `slurm` shows none
+  // The list that `slurm` has its allocation from was read after the node had been drained.
+  bool drain_listed = false;
+  std::optional<NodePod> worker = {};  // of a NodeSet, on the node, and the taint would evict it
 };
 
 // What the process remembers of a node between plans. Losing it costs time, never correctness.
@@ -68,6 +74,7 @@ struct NodeMemory {
   std::optional<TimePoint> unshared_since;  // Slurm has lacked the node, or not in our partition, since then
   RegisteredDevices registered;             // when it was last seen in Slurm
   std::optional<TimePoint> fewer_since;     // the node is ready and has fewer than that
+  std::optional<TimePoint> stranded_since;
 };
 
 struct NodeSay {
@@ -80,7 +87,7 @@ struct NodeSay {
 struct NodePlan {
   std::optional<std::string> add;           // slurm.conf line
   std::optional<slurm::NodeUpdate> update;  // features, topology, extra
-  std::optional<slurm::NodeUpdate> state;   // DRAIN, UNDRAIN or RESUME with reason
+  std::optional<slurm::NodeUpdate> state;   // DRAIN, UNDRAIN, DOWN or RESUME with reason
   bool remove = false;
   bool anew = false;          // it is registered anew after that
   std::optional<bool> taint;  // set or take away
@@ -95,6 +102,8 @@ struct NodePlan {
 
 // No job has anything of the node.
 bool is_idle(const slurm::Node& node);
+// Allocated, and nothing of it is given to anybody: by the node alone, jobs may know better.
+bool looks_stranded(const slurm::Node& node);
 
 NodePlan plan_node(const Config& config, const Identity& self, const NodeSides& sides, NodeMemory& memory,
                    TimePoint now);

@@ -44,14 +44,17 @@ class Walk {
   bool is_our_drain() const {
     return is_our_reason(slurm_->reason, kSelf.cluster) && !is_schedulable_reason(slurm_->reason);
   }
+  bool is_stranded() const { return slurm_->states.base == slurm::NodeState::kAllocated; }
   bool is_hybrid() const { return slurm_ && !slurm_->states.has(slurm::NodeFlag::kExternal); }
   // What is down for our reason nobody but us puts into service again.
   void make_idle() {
+    if (is_stranded()) return;
     if (slurm_->states.base == slurm::NodeState::kDown) {
       if (is_our_reason(slurm_->reason, kSelf.cluster)) return;
       if (!drained()) slurm_->reason.clear();
     }
     slurm_->states.base = slurm::NodeState::kIdle;
+    slurm_->alloc_cpus = 0;
     set(*slurm_, slurm::NodeFlag::kCompleting, false);
   }
   std::string describe(const NodePlan& plan) const {
@@ -97,12 +100,19 @@ class Walk {
   void change_state(const slurm::NodeUpdate& update) {
     ASSERT_TRUE(slurm_);
     if (update.state == "RESUME") {
-      ASSERT_TRUE(is_hybrid() && slurm_->states.base == slurm::NodeState::kDown);
+      ASSERT_EQ(slurm_->states.base, slurm::NodeState::kDown);
       slurm_->states.base = slurm::NodeState::kIdle;
+    }
+    if (update.state == "DOWN") {
+      ASSERT_TRUE(drained() && is_stranded() && !is_hybrid() && parse_mark(slurm_->extra)) << "ends a job";
+      ASSERT_EQ(update.reason, slurm_->reason);
+      slurm_->states.base = slurm::NodeState::kDown;
+      return;
     }
     if (update.state != "DRAIN") {
       ASSERT_TRUE(drained() ? is_our_drain() : is_our_reason(slurm_->reason, kSelf.cluster))
-          << "undoes an administrator's drain: " << slurm_->reason;
+          << "undoes an administrator's drain: " << *update.state << " " << slurm::print(slurm_->states) << " "
+          << slurm_->reason << " " << slurm_->extra << " cpus " << slurm_->alloc_cpus;
       slurm_->reason = keeps_reasons_ ? update.reason.value_or("") : "";
     } else {
       ASSERT_FALSE(drained() && !is_our_drain()) << "writes over an administrator's reason";
@@ -117,7 +127,8 @@ class Walk {
     ASSERT_TRUE(parse_mark(slurm_->extra) && parse_mark(slurm_->extra)->cluster == "c1");
     ASSERT_TRUE(drained());
     ASSERT_FALSE(slurm_->states.has(slurm::NodeFlag::kReserved)) << "Slurm refuses it";
-    ASSERT_EQ(slurm_->states.base, slurm::NodeState::kIdle) << "removes a busy node";
+    ASSERT_TRUE(slurm_->states.base == slurm::NodeState::kIdle || slurm_->states.base == slurm::NodeState::kDown)
+        << "removes a busy node";
     slurm_.reset();
   }
 
@@ -183,7 +194,7 @@ class Walk {
       }
       return;
     }
-    switch (random_() % 9) {
+    switch (random_() % 10) {
       case 0:
         set(*slurm_, slurm::NodeFlag::kDrain, true);
         slurm_->reason = "bad disk";
@@ -194,6 +205,7 @@ class Walk {
         break;
       case 2:
         slurm_->states.base = slurm::NodeState::kMixed;
+        slurm_->alloc_cpus = 1;
         break;
       case 3:
         make_idle();
@@ -214,6 +226,10 @@ class Walk {
       case 7:
         if (is_hybrid()) slurm_->partitions = {random_() % 2 == 0 ? "bridge" : "other"};
         break;
+      case 8:  // slurmctld is killed
+        if (is_hybrid() || slurm_->states.base != slurm::NodeState::kIdle) break;
+        slurm_->states.base = slurm::NodeState::kAllocated;
+        break;
       default:
         if (random_() % 8 == 0) slurm_.reset();  // scontrol delete
     }
@@ -232,6 +248,7 @@ class Walk {
       return;
     }
     if (admin_drain_) return;
+    EXPECT_FALSE(ours && is_stranded());
     const bool shared =
         kube_.external || !kube_.taint.empty() || slurm_->partitions == std::vector<std::string>{"bridge"};
     const bool out = kube_.cordoned || kube_.ready != "True" || (is_hybrid() && world_.adrift);

@@ -9,11 +9,13 @@
 
 #include "base/log.hpp"
 #include "base/time.hpp"
+#include "bridge/bridge_metrics.hpp"
 #include "bridge/names.hpp"
 #include "bridge/node_condition.hpp"
 #include "bridge/node_pods.hpp"
 #include "bridge/pace.hpp"
 #include "runtime/controller.hpp"
+#include "slurm/hostlist.hpp"
 
 namespace bascule::bridge {
 
@@ -61,6 +63,7 @@ struct NodeSync::Impl {
         config(c),
         self(std::move(s)),
         node_pods(c.scheduler_name),
+        counters(p.metrics),
         controller(
             loop, {.name = "node-controller", .workers = workers, .pauses = {.longest = kLongestPause}},
             [this](std::string key, std::stop_token stop) { return reconcile(std::move(key), std::move(stop)); },
@@ -94,6 +97,7 @@ struct NodeSync::Impl {
   const Config& config;
   Identity self;
   NodePods node_pods;
+  NodeSyncCounters counters;
   runtime::Controller controller;
   std::map<std::string, std::vector<NodePtr>> by_slurm_name;
   std::map<std::string, NodeMemory> memory;
@@ -139,8 +143,19 @@ struct NodeSync::Impl {
     sides.may_reshape = may_reshape(name);
     sides.jobs_known = parts.mirror.synced();
     sides.required_by = parts.mirror.job_that_requires(name);
+    if (sides.slurm) {
+      sides.drain_listed = sides.slurm->states.has(slurm::NodeFlag::kDrain);
+      if (looks_stranded(*sides.slurm)) sides.allocated_to = allocated_to(name);
+    }
     if (sides.nodes.size() == 1 && !sides.slurm) sides.leaving = leaving_as(*sides.nodes.front());
     return sides;
+  }
+  // A job that has not ended and has the node, by the last table.
+  std::optional<JobId> allocated_to(const std::string& name) const {
+    for (const auto& [id, job] : parts.mirror.jobs()) {
+      if (!job->states.ended() && slurm::hostlist_contains(job->nodes, name).value_or(true)) return id;
+    }
+    return std::nullopt;
   }
   // Ours alone: one of another cluster, or of a bridge that is no more, may stay so for as long as its jobs run.
   bool is_reshaping(const slurm::Node& node) const {
@@ -209,13 +224,15 @@ struct NodeSync::Impl {
     co_return result;
   }
 
-  // A direct answer is right about flags, reason and features, and late about what is allocated; a list is right about
-  // that.
+  // A direct answer is right about flags, reason, features and whether it is down, and late about what is allocated; a
+  // list is right about that.
   static std::shared_ptr<const slurm::Node> fresh(const std::shared_ptr<const slurm::Node>& listed,
                                                   std::optional<slurm::Node> answer) {
     if (!answer) return nullptr;
     if (listed) {
-      answer->states.base = listed->states.base;
+      const bool was_down = listed->states.base == slurm::NodeState::kDown;
+      const bool is_down = answer->states.base == slurm::NodeState::kDown;
+      if (was_down == is_down) answer->states.base = listed->states.base;
       answer->alloc_cpus = listed->alloc_cpus;
       answer->alloc_memory = listed->alloc_memory;
     }
@@ -251,6 +268,9 @@ struct NodeSync::Impl {
   }
 
   Task<> change_state(std::string name, slurm::NodeUpdate change, std::stop_token stop) {
+    // It may have got a job since the last table, which would end with it.
+    const bool frees = change.state == "DOWN";
+    if (frees && !parts.mirror.listed_lately()) co_return controller.add_after(name, kTurnLook);
     parts.must_lead();
     // Counted from now on, so that others wait while this is under way; and others may have come first since the plan.
     if (is_reshape_reason(change.reason.value_or(""))) {
@@ -265,6 +285,7 @@ struct NodeSync::Impl {
       if (!known || !is_reshaping(*known)) reshaping.erase(name);
       throw;
     }
+    if (frees) counters.freed.add();
     log::info("Slurm node state changed",
               {{"node", name}, {"state", change.state.value_or("")}, {"reason", change.reason.value_or("")}});
   }

@@ -396,7 +396,7 @@ TEST_F(NodeSyncTest, ARefusedDrainDoesNotCount) {
   const auto size = [&](const std::string& name, std::string_view cpus) {
     json::Value change = json::parse(R"({"status":{"allocatable":{}}})");
     json::at_or_create(change, {"status", "allocatable", "cpu"}) = cpus;
-    api_.patch(r::kNodes, {"", name}, std::move(change), "status");
+    api_.patch(r::kNodes, {"", name}, change, "status");
     settle();
   };
   size("n1", "4");
@@ -566,6 +566,69 @@ TEST_F(NodeSyncTest, AnEmptyNameIsToldAndNeverAskedFor) {
   patch("n1", R"({"metadata":{"labels":{"scheduler.slinky.slurm.net/external-node":null}}})");
   settle(3min);
   EXPECT_FALSE(is_tainted("n1"));
+}
+
+// slurmctld was killed between saving its nodes and its jobs.
+TEST_F(NodeSyncTest, ANodeThatSlurmHasAllocatedToNoJobIsFreed) {
+  add_node("n1");
+  add_node("n2");
+  start();
+  const JobId job = occupy_a_node();
+  slurm_.stop_controller();
+  slurm_.model().strand(slurm_.now(), "n1");
+  slurm_.model().strand(slurm_.now(), "n2");
+  settle(5s);
+  slurm_.start_controller();
+  settle(3min);
+  EXPECT_TRUE(slurm_.model().job(job)->view.states.base == slurm::JobState::kRunning);
+  const std::string freed = slurm_.model().job(job)->view.nodes == "n1" ? "n2" : "n1";
+  EXPECT_EQ(slurm::print(slurm_node(freed)->states), "IDLE+DYNAMIC_NORM+EXTERNAL");
+  EXPECT_EQ(slurm_node(freed)->reason, "");
+  EXPECT_THAT(events(), HasSubstr("SlurmNodeStranded: Slurm node " + freed + " is allocated to no job"));
+  EXPECT_THAT(events(), HasSubstr("SlurmInService"));
+  slurm_.forget_calls();
+  api_.reset_counts();
+  settle(5min);
+  EXPECT_EQ(slurm_.calls("POST node"), 0u);
+  EXPECT_EQ(api_.write_calls(), 0u);
+}
+
+// Killed anywhere on the way: a job that came between goes on, and the node comes back.
+TEST_F(NodeSyncTest, AStrandedNodeIsFreedWhereverTheControllersAreKilled) {
+  add_node("n1");
+  for (Duration until = 28s; until < 50s; until += 500ms) {
+    SCOPED_TRACE(std::chrono::duration<double>(until).count());
+    start();
+    slurm_.model().strand(slurm_.now(), "n1");
+    settle(until);
+    stop();
+    start();
+    settle(2min);
+    EXPECT_EQ(slurm_node("n1")->states.base, slurm::NodeState::kIdle);
+    EXPECT_FALSE(slurm_node("n1")->states.has(slurm::NodeFlag::kDrain));
+    stop();
+  }
+}
+
+// The drain comes too late: the job that has started there is not put down with the node.
+TEST_F(NodeSyncTest, AJobThatStartsOnAStrandedNodeGoesOn) {
+  add_node("n1");
+  start();
+  slurm_.model().strand(slurm_.now(), "n1");
+  std::optional<JobId> job;
+  refuses_ = [&](const net::ServerRequest& request) {
+    if (job || request.method != "POST" || request.target.find("/node/n1") == std::string::npos) return false;
+    slurm::JobDescription whole;
+    whole.nodes = 1;
+    whole.exclusive = true;
+    job = slurm_.submit(std::move(whole));
+    loop_.advance(0s);
+    return false;
+  };
+  settle(5min);
+  ASSERT_TRUE(job);
+  EXPECT_EQ(slurm_.model().job(*job)->view.states.base, slurm::JobState::kRunning);
+  EXPECT_FALSE(slurm_node("n1")->states.has(slurm::NodeFlag::kDrain));
 }
 
 // All at once, and nobody asks the API server or Slurm more than a few times for each.

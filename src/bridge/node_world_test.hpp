@@ -102,7 +102,8 @@ struct World {
   std::string leaving = {};
   std::optional<NodePod> worker = {}, adrift = {};
   bool jobs_known = true;
-  std::optional<JobId> required_by = {};
+  std::optional<JobId> required_by = {}, allocated_to = {};
+  bool drain_listed = true;
 
   World() { config.partition = "bridge"; }
   NodePlan plan(const std::vector<Kube>& kube, const std::optional<slurm::Node>& slurm) {
@@ -121,6 +122,8 @@ struct World {
     sides.adrift = adrift;
     sides.jobs_known = jobs_known;
     sides.required_by = required_by;
+    sides.allocated_to = allocated_to;
+    sides.drain_listed = drain_listed;
     return plan_node(config, kSelf, sides, memory, now);
   }
 };

@@ -125,10 +125,11 @@ std::vector<MirrorCore::Ask> MirrorCore::questions(TimePoint now) {
     asks.push_back(make(Kind::kStates, now));
   } else if (now >= close_due()) {
     close_look_.next = now + pace(now);
-    std::vector<JobId> ids = to_look_at(now);
-    close_look_.asked = !ids.empty();
-    if (!ids.empty()) asks.push_back(make(Kind::kStates, now));
-    if (!ids.empty()) asks.back().jobs = std::move(ids);
+    if (std::vector<JobId> ids = to_look_at(now); !ids.empty()) {
+      close_look_.asked = true;
+      asks.push_back(make(Kind::kStates, now));
+      asks.back().jobs = std::move(ids);
+    }
   }
   if (!nodes_asked_ && now >= nodes_due()) {
     nodes_asked_ = true;
@@ -282,7 +283,7 @@ void MirrorCore::abandoned(const Ask& ask) {
   open_.erase(ask.serial);
   switch (ask.kind) {
     case Kind::kStates:
-      (ask.jobs.empty() ? look_ : close_look_).asked = false;
+      look_of(ask).asked = false;
       break;
     case Kind::kJobs:
       jobs_asked_ = false;
@@ -302,7 +303,7 @@ void MirrorCore::abandoned(const Ask& ask) {
 void MirrorCore::answered(const Ask& ask, TimePoint now, const std::vector<JobBrief>& states) {
   abandoned(ask);
   good(now);
-  (ask.jobs.empty() ? look_ : close_look_).answered(ask, now, options_.rest_interval);
+  look_of(ask).answered(ask, now, options_.rest_interval);
   std::vector<JobId> differ;
   jobs_.begin_look();
   for (const JobBrief& brief : states) {

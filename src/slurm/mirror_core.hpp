@@ -190,6 +190,7 @@ class MirrorCore final {
     void answered(const Ask& ask, TimePoint now, Duration rest) noexcept;
   };
   Look look_, close_look_;
+  Look& look_of(const Ask& ask) noexcept { return ask.jobs.empty() ? look_ : close_look_; }
   TimePoint full_wanted_;  // max: not before the regular one
   TimePoint full_done_ = TimePoint::min();
   TimePoint nodes_wanted_;

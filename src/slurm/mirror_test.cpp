@@ -34,6 +34,19 @@ struct MirrorTest : ::testing::Test {
     mirror->start();
     ASSERT_TRUE(wait([this] { return mirror->synced() && mirror->nodes_synced(); }));
   }
+  // By us, so that the mirror knows it at once.
+  JobId submit_held() {
+    JobDescription job = small_job();
+    job.hold = true;
+    const JobId id = world.run(world.client->submit_external(job));
+    mirror->learn(*world.run(world.client->get_job(id)));
+    return id;
+  }
+  void release(JobId id) {
+    JobDescription change;
+    change.hold = false;
+    ASSERT_TRUE(world.fake.model().update_job(world.fake.now(), id, change));
+  }
   // A held job gets the comment "new", and node x1 is drained, when slurmctld's clock has been set back by an hour.
   JobId change_behind_a_clock_that_is_set_back() {
     JobDescription held = small_job();
@@ -67,9 +80,7 @@ TEST_F(MirrorTest, TellsTheLifeOfAJobOnceEachInOrder) {
   job.hold = true;
   const JobId id = world.fake.submit(job);
   ASSERT_TRUE(wait([&] { return mirror->job(id) != nullptr; }));
-  JobDescription change;
-  change.hold = false;
-  ASSERT_TRUE(world.fake.model().update_job(world.fake.now(), id, change));
+  release(id);
   ASSERT_TRUE(wait([&] { return mirror->job(id)->states.base == JobState::kRunning; }));
   EXPECT_EQ(mirror->job(id)->nodes, "x1");
   ASSERT_TRUE(world.fake.model().cancel(world.fake.now(), id));
@@ -91,9 +102,7 @@ TEST_F(MirrorTest, AJobWhoseDetailsNobodyWantsCostsNoQuestion) {
   const JobId id = world.fake.submit(job);
   ASSERT_TRUE(wait([&] { return mirror->job(id) != nullptr; }, 11s));
   mirror->poke();
-  JobDescription change;
-  change.hold = false;
-  ASSERT_TRUE(world.fake.model().update_job(world.fake.now(), id, change));
+  release(id);
   ASSERT_TRUE(wait([&] { return mirror->job(id)->states.base == JobState::kRunning; }, 1s));
   EXPECT_EQ(mirror->job(id)->nodes, "");
   ASSERT_TRUE(wait([&] { return mirror->job(id)->nodes == "x1"; }, 11s));
@@ -122,14 +131,9 @@ TEST_F(MirrorTest, TheNodesAreListedForThoseWhoWroteThemNotForEveryJob) {
 TEST_F(MirrorTest, SeesAPokedStartWithinMilliseconds) {
   sync();
   world.loop.advance(2min);
-  JobDescription job = small_job();
-  job.hold = true;
-  const JobId id = world.run(world.client->submit_external(job));
-  mirror->learn(*world.run(world.client->get_job(id)));
+  const JobId id = submit_held();
   world.loop.advance(1s);
-  JobDescription change;
-  change.hold = false;
-  ASSERT_TRUE(world.fake.model().update_job(world.fake.now(), id, change));
+  release(id);
   const TimePoint begin = world.loop.now();
   ASSERT_TRUE(wait([&] { return mirror->job(id)->states.base == JobState::kRunning; }));
   EXPECT_LE(world.loop.now() - begin, 25ms);
@@ -229,10 +233,7 @@ struct CloseLookTest : StartsTest {
 TEST_F(CloseLookTest, AJobThatWasSubmittedIsLookedAtAlone) {
   sync();
   world.loop.advance(1min);
-  JobDescription job = small_job();
-  job.hold = true;
-  const JobId id = world.run(world.client->submit_external(job));
-  mirror->learn(*world.run(world.client->get_job(id)));
+  const JobId id = submit_held();
   world.loop.advance(4s);
   looks_at_all = 0;
   for (int i = 0; i < 100; ++i) {  // however often it is poked
@@ -240,9 +241,7 @@ TEST_F(CloseLookTest, AJobThatWasSubmittedIsLookedAtAlone) {
     world.loop.advance(40ms);
   }
   EXPECT_LE(looks_at_all, 3);
-  JobDescription change;
-  change.hold = false;
-  ASSERT_TRUE(world.fake.model().update_job(world.fake.now(), id, change));
+  release(id);
   expect_seen_at_once(id);
 }
 

@@ -247,7 +247,7 @@ void SlurmModel::refresh(NodeRecord& node) {
   view.gres_used = view.gres.empty() ? "" : fmt::format("gpu:{}:{}", node.gpus.type, node.gpus.used.size());
   if (view.states.base == NodeState::kDown || view.states.base == NodeState::kUnknown) return;
   if (node.jobs.empty()) {
-    view.states.base = NodeState::kIdle;
+    view.states.base = node.stranded ? NodeState::kAllocated : NodeState::kIdle;
   } else {
     view.states.base = view.alloc_cpus >= view.cpus ? NodeState::kAllocated : NodeState::kMixed;
   }
@@ -269,7 +269,7 @@ std::expected<void, SlurmNo> SlurmModel::update_node(WallTime now, const std::st
       view.reason.clear();
     } else if (verb == "RESUME" || verb == "IDLE") {
       const bool idle = view.states.base != NodeState::kDown && !view.states.has(NodeFlag::kDrain);
-      if (idle && verb == "RESUME") return no(2180, "Invalid node state transition requested");
+      if ((idle && verb == "RESUME") || node.stranded) return no(2180, "Invalid node state transition requested");
       view.states.flags &= ~(bit(NodeFlag::kDrain) | bit(NodeFlag::kFail));
       view.states.base = NodeState::kIdle;
       view.reason.clear();
@@ -277,6 +277,7 @@ std::expected<void, SlurmNo> SlurmModel::update_node(WallTime now, const std::st
       const std::vector<std::uint32_t> victims(node.jobs.begin(), node.jobs.end());
       for (const std::uint32_t id : victims) finish(now, jobs_.at(id), JobState::kNodeFail, "NodeDown");
       view.states.base = NodeState::kDown;
+      node.stranded = false;
     } else {
       return no(9207, "Unable to parse flag");
     }
@@ -302,7 +303,7 @@ std::expected<void, SlurmNo> SlurmModel::delete_node(WallTime now, const std::st
   const auto it = nodes_.find(name);
   if (it == nodes_.end()) return no(2018, "Invalid node name specified");
   if (!it->second.view.states.has(NodeFlag::kDynamicNorm)) return no(2028, "Invalid node state specified");
-  if (!it->second.jobs.empty()) return no(2016, "Requested nodes are busy");
+  if (!it->second.jobs.empty() || it->second.stranded) return no(2016, "Requested nodes are busy");
   nodes_.erase(it);
   touch_nodes(now);
   return {};
@@ -470,6 +471,7 @@ void SlurmModel::lose_state(WallTime now, bool keep_nodes, bool reset_ids) {
     node.jobs.clear();
     node.cores.clear();
     node.gpus.used.clear();
+    node.stranded = false;
     node.view.alloc_memory = 0;
     refresh(node);
   }
@@ -477,6 +479,15 @@ void SlurmModel::lose_state(WallTime now, bool keep_nodes, bool reset_ids) {
   touch_jobs(now);
   touch_nodes(now);
   restarted(now);
+}
+
+void SlurmModel::strand(WallTime now, const std::string& node) {
+  catch_up(now);
+  const auto it = nodes_.find(node);
+  if (it == nodes_.end() || !it->second.jobs.empty()) return;
+  it->second.stranded = true;
+  refresh(it->second);
+  touch_nodes(now);
 }
 
 void SlurmModel::restarted(WallTime now) {

@@ -56,6 +56,7 @@ class SlurmModel final {
     Gpus gpus;
     std::map<std::uint32_t, std::uint32_t> cores;  // core -> job id
     std::set<std::uint32_t> jobs;
+    bool stranded = false;
   };
   struct Share {  // of a job on one node
     std::string node;
@@ -105,6 +106,9 @@ class SlurmModel final {
   std::expected<void, SlurmNo> delete_node(WallTime now, const std::string& name);
   // slurmctld came up without its state file: no jobs; `keep_nodes` false: nor dynamic nodes. Ids go on or start anew.
   void lose_state(WallTime now, bool keep_nodes, bool reset_ids);
+  // slurmctld was killed after it had saved the nodes and before the jobs: it comes up with this node, on which no job
+  // is, allocated. It stays so until a job ends there or it is put down.
+  void strand(WallTime now, const std::string& node);
   // slurmctld came up with its state.
   void restarted(WallTime now);
 

@@ -231,6 +231,7 @@ void SlurmModel::release(JobRecord& job) {
     for (const std::uint32_t gpu : share.gpus) node.gpus.used.erase(gpu);
     node.view.alloc_memory -= share.memory;
     node.jobs.erase(job.view.id.value);
+    node.stranded = false;
     refresh(node);
   }
 }

@@ -16,7 +16,7 @@ PLAN = ["unit_plan.cpp", "unit_submit.cpp", "unit_bind.cpp", "scheduler_act.cpp"
 SOURCES = [*PLAN, "scheduler.cpp", "waiting_notes.cpp", "pod_plan.cpp", "pod_sync.cpp", "node_plan.cpp", "node_sync.cpp", "node_condition.cpp", "group_status.cpp"]
 # Words of the same form there that are no reasons: kinds and fields of objects, an event's action, Slurm's words.
 OTHERS = {"Node", "Pod", "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "DisruptionTarget", "PodGroup", "LeaderWorkerSet", "Binding", "PodScheduled", "PodGroupScheduled", "SlurmReady", "NoExecute", "Failed", "Succeeded", "True", "False", "None",
-          "Submitting", "Cancelling", "Scheduling", "Watching", "Deleting", "Syncing", "DRAIN", "UNDRAIN", "RESUME"}
+          "Submitting", "Cancelling", "Scheduling", "Watching", "Deleting", "Syncing", "DRAIN", "UNDRAIN", "DOWN", "RESUME"}
 
 
 def text_of(file):

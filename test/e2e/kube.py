@@ -67,6 +67,10 @@ class Kube:
         self.core.patch_node(node, {"spec": {"unschedulable": on}})
 
 
+def condition(of, kind):
+    return next((c for c in of.status.conditions or [] if c.type == kind), None)
+
+
 def absent_is_none(call):
     try:
         return call()

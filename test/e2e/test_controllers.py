@@ -4,7 +4,7 @@ refusal say."""
 import pytest
 from kubernetes.client.rest import ApiException
 
-from kube import absent_is_none
+from kube import absent_is_none, condition
 from objects import FINALIZER, IMAGE, LABEL_EXTERNAL, LABEL_JOB_ID, NAMESPACE, TAINT, job, pod
 from slurm import ACTIVE, HYBRID
 from test_bridge import hold, waiting_job
@@ -14,10 +14,6 @@ from waiting import always, eventually
 
 def live(slurm):
     return [i for i, s in slurm.states().items() if s in ACTIVE]
-
-
-def condition(of, kind):
-    return next((c for c in of.status.conditions or [] if c.type == kind), None)
 
 
 def test_a_suspended_job_has_no_place_in_the_queue(bascule, kube, slurm):
