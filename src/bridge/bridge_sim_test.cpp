@@ -62,6 +62,28 @@ TEST(BridgeSim, AJobCostsTwoQuestionsAndTheJobsOfOthersNone) {
   EXPECT_EQ(w.slurm.calls("GET job"), questions);
 }
 
+// Each would else ask about those that were bound before it, at the same time.
+TEST(BridgeSim, PodsThatStartTogetherOnOneNodeAskAboutEachOtherNoMoreThanOnce) {
+  World w(2, 1, 1min, 20ms);
+  w.scheduler.start();
+  w.hold_nodes(1);
+  for (int i = 0; i < 8; ++i) {
+    json::Value job = bascule::testing::make_job(
+        {.name = "share" + std::to_string(i), .ns = "slurm-bridge", .parallelism = 1, .pod = w.pod_template()});
+    json::at_or_create(job, {"metadata", "annotations", "slurmjob.slinky.slurm.net/exclusive"}) = "false";
+    w.api.create(r::kJobs, std::move(job));
+  }
+  w.loop.advance(30s);
+  w.slurm.forget_calls();
+  w.loop.run_until([&w] { return w.slurm.calls("GET jobs") > 0; }, 1min);  // the next look is a cheap one
+  w.loop.advance(100ms);
+  w.slurm.forget_calls();
+  ASSERT_TRUE(w.slurm.model().cancel(w.slurm.now(), JobId{1}));
+  w.loop.advance(9s);
+  for (const json::Value& pod : w.api.list(r::kPods)) EXPECT_EQ(json::string_at(pod, {"spec", "nodeName"}), "n1");
+  EXPECT_LE(w.slurm.calls("GET job"), 10u);
+}
+
 // The controllers have not heard of the job yet when its pod is over.
 TEST(BridgeSim, AShortJobIsGivenBackAtOnce) {
   World w(2, 1, 500ms);

@@ -8,6 +8,7 @@
 #include "bridge/names.hpp"
 #include "bridge/node_table.hpp"
 #include "bridge/pod_plan.hpp"
+#include "bridge/unit_jobs.hpp"
 #include "bridge/unit_plan.hpp"
 
 namespace bascule::bridge {
@@ -220,6 +221,20 @@ TEST_F(JobStatesTest, EachHasItsMeaningForAPodThatRuns) {
     SCOPED_TRACE(fmt::format("{}, {} restarts", slurm::print(job_of(c).job->states), c.restarts));
     EXPECT_STREQ(print(runs(c)), print(c.runs));
   }
+}
+
+// Another member of the gang may have it: the unit tells nothing.
+TEST_F(JobStatesTest, AJobThatGotTheIdAnewIsNotThePods) {
+  slurm::Job job;
+  job.id = JobId{7};
+  job.submit_time = 1'800'000'000;
+  EXPECT_FALSE(is_another(job, pod)) << "bound by slurm-bridge";
+  pod.meta.annotations = {{interner(names::kSlurmSubmitted), interner("1800000000")}};
+  EXPECT_FALSE(is_another(job, pod));
+  pod.meta.annotations = {{interner(names::kSlurmSubmitted), interner("1700000000")}};
+  EXPECT_TRUE(is_another(job, pod));
+  job.submit_time = 0;
+  EXPECT_FALSE(is_another(job, pod)) << "not known yet";
 }
 
 TEST_F(JobStatesTest, APodSaysWhatItsJobWaitsFor) {

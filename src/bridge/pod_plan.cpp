@@ -285,9 +285,10 @@ class PodPlanner final {
 
   bool waits_for_successors(const JobView& view) {
     if (!requeued(*view.job) || launch_failed(*view.job) || !has_successors(view.record)) return false;
-    // Started again it is in use, or was.
+    // Started again it is in use, or was: unless the pod that was stopped is there, or has gone and none came since.
     const auto was_stopped = [&view](const kube::Pod& pod) { return requeued_since(*view.job, pod); };
-    if (runs(*view.job) && !any_counts_on(view, was_stopped)) return false;
+    const bool waits = memory_.without_pods.contains(view.job->id);
+    if (runs(*view.job) && !waits && !any_counts_on(view, was_stopped)) return false;
     return is_kept(*view.job);
   }
 

@@ -133,6 +133,29 @@ TEST_F(PodPlanTest, ARequeuedJobLosesItsPodAndWaitsForTheNextOne) {
   EXPECT_NE(plan().deletes.front().why.find("no controller"), std::string::npos);
 }
 
+// A StatefulSet makes the next pod when this one is gone, and Slurm may have started the job again by then.
+TEST_F(PodPlanTest, ARequeuedJobThatRunsAgainWaitsForTheNextPodToo) {
+  set_job(slurm::JobState::kRunning);
+  auto job = std::make_shared<slurm::Job>(*view.jobs[0].job);
+  job->restart_count = 1;
+  view.jobs[0].job = view.labelled[JobId{7}].job = job;
+  view.jobs[0].record.owner = Uid("a StatefulSet");
+  pod.meta.deleted = WallTime{};
+  pod.phase = kube::PodPhase::kFailed;
+  EXPECT_TRUE(plan().cancels.empty());
+  const auto without_pods = [&] {
+    view.pods.clear();
+    return plan_pod_sync(view, memory, now);
+  };
+  PodSyncPlan made = without_pods();
+  EXPECT_TRUE(made.cancels.empty());
+  EXPECT_EQ(made.wake, now + kSuccessorsWithin);
+  now += kSuccessorsWithin;
+  EXPECT_EQ(without_pods().cancels.size(), 1u) << "nobody came";
+  memory = {};
+  EXPECT_EQ(without_pods().cancels.size(), 1u) << "in use, and now over";
+}
+
 // ... but a job that had been requeued before the pod was bound, and is pending again, comes from an old state.
 TEST_F(PodPlanTest, OnlyARequeueAfterTheBindingCounts) {
   set_job(slurm::JobState::kPending);
@@ -439,7 +462,7 @@ TEST_F(PodPlanTest, AClaimThatAnotherPodUsesIsLeftToKubernetes) {
   EXPECT_EQ(drops(), 1u);
   claim.reserved_for = {pod.meta.uid};
   EXPECT_EQ(drops(), 1u);
-  claim.reserved_for.push_back(Uid("another"));
+  claim.reserved_for.emplace_back("another");
   EXPECT_EQ(drops(), 0u);
   EXPECT_EQ(plan().cancels.size(), 1u);
 }

@@ -88,7 +88,8 @@ void Scheduler::Impl::look_at(const std::string& node, Neighbour& other) const {
   other.confirmed_at = mirror.confirmed_at(other.job);
   if (!job) {
     other.hold = mirror.knowledge(other.job) == slurm::Knowledge::kGone ? Hold::kOver : Hold::kUnknown;
-  } else if (!runs(*job) || requeued_since(*job, other.restarts) || !index->is_job_of(*job, *other.pod)) {
+  } else if (!runs(*job) || requeued_since(*job, other.restarts) || !index->is_job_of(*job, *other.pod) ||
+             is_another(*job, *other.pod)) {
     other.hold = Hold::kOver;
   } else if (!job->nodes.empty()) {
     const NodePtr known = nodes.get({"", node});

@@ -327,7 +327,8 @@ bool UnitPlanner::denied(const HeldJob& held, const Seats& seats) {
 // it. (A node with a pod whose job is over, or not known, is refused before.)
 bool UnitPlanner::knows_neighbours(const HeldJob& held, const std::vector<UnitPlan::Bind>& binds) {
   const slurm::Job& job = *held.view->job;
-  const TimePoint since = memory_.running.at({job.id, job.restart_count});
+  const TimePoint seen = memory_.running.at({job.id, job.restart_count});
+  const TimePoint since = std::min(seen, held.view->started_by.value_or(seen));
   std::set<JobId> others;
   std::vector<JobId> unknown;
   for (const UnitPlan::Bind& one : binds) {

@@ -191,7 +191,12 @@ std::vector<PodPtr> UnitIndex::pods(const Uid& unit) const {
 }
 
 std::vector<JobView> UnitIndex::jobs(const Uid& unit, const slurm::ClusterMirror& mirror) const {
-  return jobs(unit, [&mirror](JobId id) { return std::pair(mirror.job(id), mirror.confirmed_at(id)); });
+  std::vector<JobView> out =
+      jobs(unit, [&mirror](JobId id) { return std::pair(mirror.job(id), mirror.confirmed_at(id)); });
+  for (JobView& one : out) {
+    if (one.job) one.started_by = mirror.started_by(one.job->id);
+  }
+  return out;
 }
 
 std::vector<JobView> UnitIndex::jobs(const Uid& unit, const FindJob& find) const {

@@ -356,6 +356,11 @@ bool requeued_since(const slurm::Job& job, std::uint32_t restarts) {
   return job.restart_count == restarts && !runs(job) && is_requeuing(job.states);
 }
 
+bool is_another(const slurm::Job& job, const kube::Pod& pod) {
+  const std::int64_t submitted = submitted_of(pod);
+  return submitted > 0 && job.submit_time > 0 && job.submit_time != submitted;
+}
+
 bool stands_for(const JobRecord& record, const kube::Pod& pod, const Uid& unit) {
   if (record.legacy) return std::ranges::find(record.pods, pod.meta.key) != record.pods.end();
   if (record.unit == unit) return true;

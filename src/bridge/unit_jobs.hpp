@@ -54,6 +54,9 @@ bool requeued_since(const slurm::Job& job, std::uint32_t restarts);
 inline bool requeued_since(const slurm::Job& job, const kube::Pod& pod) {
   return requeued_since(job, restarts_of(pod));
 }
+// The pod was bound for a job of that id that was submitted at another time: slurmctld has lost that one and has given
+// its id anew, be it to the same gang. For a job that was not requeued since.
+bool is_another(const slurm::Job& job, const kube::Pod& pod);
 // Whether a job of this record is the one that the label of a pod of `unit` means. A slurmctld that was killed forgets
 // the jobs of its last seconds and gives their ids to others.
 bool stands_for(const JobRecord& record, const kube::Pod& pod, const Uid& unit);

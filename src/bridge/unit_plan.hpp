@@ -65,8 +65,9 @@ inline constexpr Duration kLongestEndPause = std::chrono::seconds(60);
 struct JobView {
   std::shared_ptr<const slurm::Job> job;
   JobRecord record;
-  TimePoint confirmed_at{};  // when its state was last confirmed by slurmctld
-  bool overwritten = false;  // the record is remembered: its comment is other words by now
+  TimePoint confirmed_at{};                  // when its state was last confirmed by slurmctld
+  bool overwritten = false;                  // the record is remembered: its comment is other words by now
+  std::optional<TimePoint> started_by = {};  // ClusterMirror::started_by()
 };
 
 struct UnitView {

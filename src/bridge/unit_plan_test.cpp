@@ -467,6 +467,12 @@ TEST_F(UnitPlanTest, AsksAboutThePodsOnTheNodeBeforeItBindsBesideThem) {
   UnitPlan p = plan();
   EXPECT_TRUE(p.binds.empty());
   EXPECT_EQ(p.confirms, std::vector{JobId{5}});
+  view.jobs[0].started_by = known.confirmed_at + 1us;
+  EXPECT_EQ(plan().confirms, std::vector{JobId{5}});
+  view.jobs[0].started_by = known.confirmed_at;
+  EXPECT_EQ(plan().binds.size(), 1u)
+      << "asked about after a look had said that job 7 runs, if before its nodes were known";
+  view.jobs[0].started_by.reset();
   known.confirmed_at = now += 1ms;
   slurm.listed_since_away = false;
   memory.confirmed = {{JobId{7}, now + 1s}};

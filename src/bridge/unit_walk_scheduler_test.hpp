@@ -55,7 +55,8 @@ class WalkScheduler final : public Process {
     other.confirmed_at = confirmed_at(other.job);
     if (!known) {
       other.hold = core_.knowledge(other.job) == Knowledge::kGone ? Hold::kOver : Hold::kUnknown;
-    } else if (!runs(*known) || requeued_since(*known, other.restarts) || !index_.is_job_of(*known, *other.pod)) {
+    } else if (!runs(*known) || requeued_since(*known, other.restarts) || !index_.is_job_of(*known, *other.pod) ||
+               is_another(*known, *other.pod)) {
       other.hold = Hold::kOver;
     } else if (!known->nodes.empty()) {
       const auto there = slurm::hostlist_contains(known->nodes, node);
@@ -110,6 +111,7 @@ class WalkScheduler final : public Process {
     if (waits && !world_.fails(40)) view.root = root_of(**first);
     if (!view.root) view.root_problem = "its owner cannot be read";
     view.jobs = index_.jobs(unit, find());
+    for (JobView& one : view.jobs) one.started_by = core_.started_by(one.job->id);
     view.labelled = labelled(view);
     if (waits && view.pods.size() == 1 && view.jobs.empty()) {
       view.inherits = index_.inheritance(*view.pods.front(), find(), handed_on_);

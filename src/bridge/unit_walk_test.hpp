@@ -244,6 +244,7 @@ class World {
     change(target, [&](kube::Pod& one) {
       one.node_name = interner(node);
       set(one.meta.annotations, names::kSlurmNode, node);
+      if (bind.submitted > 0) set(one.meta.annotations, names::kSlurmSubmitted, std::to_string(bind.submitted));
       if (bind.restarts > 0) set(one.meta.annotations, names::kSlurmRestarts, std::to_string(bind.restarts));
     });
   }

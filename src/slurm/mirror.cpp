@@ -210,6 +210,9 @@ TimePoint ClusterMirror::confirmed_at(JobId id) const noexcept {
   const auto* entry = impl_->core.jobs().entry(id);
   return entry ? entry->confirmed_at : TimePoint::min();
 }
+std::optional<TimePoint> ClusterMirror::started_by(JobId id) const noexcept {
+  return impl_->core.started_by(id);
+}
 Knowledge ClusterMirror::knowledge(JobId id) const noexcept {
   return impl_->core.knowledge(id);
 }

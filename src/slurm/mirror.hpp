@@ -98,6 +98,9 @@ class ClusterMirror final {
   TimePoint nodes_as_of() const noexcept;
   // When the state of this job was last confirmed by any answer.
   TimePoint confirmed_at(JobId id) const noexcept;
+  // The job runs as job() says, and had started so by then: the answer was in that said first that it runs, which may
+  // have been before its record was. nullopt: not known.
+  std::optional<TimePoint> started_by(JobId id) const noexcept;
   Knowledge knowledge(JobId id) const noexcept;
   // The highest id that slurmctld lists now, by its last tables that count, not one that it listed once: that may be of
   // a state it has lost. 0: not known.

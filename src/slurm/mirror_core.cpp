@@ -263,6 +263,7 @@ void MirrorCore::disturb(TimePoint now) {
   nodes_since_ = 0;
   gone_.clear();
   gone_order_.clear();
+  started_.clear();
 }
 
 void MirrorCore::failed(const Ask& ask, TimePoint now, std::string why) {
@@ -318,6 +319,7 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, const std::vector<JobBr
     if (!fresh && it->second == brief.states) continue;
     it->second = brief.states;
     changed_at_ = now;
+    note_start(brief, now);
     note_change(ask, now);
     if (!take_state(brief, jobs_.find(brief.id), ask, now)) differ.push_back(brief.id);
   }
@@ -346,6 +348,33 @@ void MirrorCore::forget_unlisted(const std::vector<JobBrief>& states) {
   std::unordered_map<JobId, JobStates> listed;
   for (const JobBrief& brief : states) listed.insert(asked_about_.extract(brief.id));
   asked_about_ = std::move(listed);
+}
+
+void MirrorCore::note_start(const JobBrief& brief, TimePoint now) {
+  const auto* entry = jobs_.entry(brief.id);
+  const bool waited = entry != nullptr && !entry->lost && entry->record->states.base == JobState::kPending;
+  if (waited && brief.states.base == JobState::kRunning) {
+    started_.insert_or_assign(brief.id, Started{now, entry->record->restart_count});
+  } else {
+    started_.erase(brief.id);
+  }
+}
+
+// What a look said of the job's start holds for the run that the record speaks of, or for none.
+void MirrorCore::check_start(const Job& job) {
+  const auto it = started_.find(job.id);
+  if (it == started_.end()) return;
+  const auto before = jobs_.find(job.id);
+  const bool same_run = job.states.base == JobState::kRunning && job.restart_count == it->second.restarts && before &&
+                        same_one(*before, job);
+  if (!same_run) started_.erase(it);
+}
+
+std::optional<TimePoint> MirrorCore::started_by(JobId id) const noexcept {
+  const auto it = started_.find(id);
+  const auto job = jobs_.find(id);
+  if (it == started_.end() || !job || job->states.base != JobState::kRunning) return std::nullopt;
+  return it->second.by;
 }
 
 // False: this job is worth a question of its own.
@@ -413,6 +442,7 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, JobList table) {
     const auto known = jobs_.find(job.id);
     if (!known || known->states != job.states) changed_at_ = now;
     gone_.erase(job.id);
+    check_start(job);
     rows.emplace_back(job.id, std::move(job));
   }
   for (const JobId id : table.same) {
@@ -462,6 +492,7 @@ void MirrorCore::trusted_table(const Ask& ask, TimePoint now, std::uint32_t high
 void MirrorCore::forget_job(JobId id) {
   jobs_.forget(id);
   asked_about_.erase(id);
+  started_.erase(id);
   remember_gone(id);
 }
 
@@ -479,6 +510,7 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, std::optional<Job> job)
       full_wanted_ = std::min(full_wanted_, now + kSoon);
     }
     gone_.erase(ask.job);
+    check_start(*job);
     // Overlapped by another answer: the next look may ask again.
     if (!jobs_.learn(ask.job, std::move(*job), ask.at, now)) asked_about_.erase(ask.job);
     return;
@@ -548,6 +580,7 @@ MirrorCore::Ask MirrorCore::direct(JobId id, TimePoint now) {
 void MirrorCore::learn(Job job, TimePoint now) {
   const JobId id = job.id;
   gone_.erase(id);
+  check_start(job);
   while (!young_.empty() && now - young_.begin()->second > kYoungFor) young_.erase(young_.begin());
   if (options_.expect_starts) young_.insert_or_assign(id, now);
   jobs_.learn(id, std::move(job), now, now);

@@ -107,6 +107,9 @@ class MirrorCore final {
     if (!listed_since_away()) return true;
     return entry != nullptr && (entry->lost || now < entry->first_at + kSurelySaved);
   }
+  // The job runs as its record says, and had started so when the answer came in that said first that it runs: that of a
+  // cheap look, which its record may be some time behind. nullopt: not known.
+  std::optional<TimePoint> started_by(JobId id) const noexcept;
   TimePoint nodes_as_of() const noexcept { return nodes_as_of_; }
   // Serials of the last trusted full table's question, and of the last question at all.
   std::uint64_t full_serial() const noexcept { return full_serial_; }
@@ -118,6 +121,8 @@ class MirrorCore final {
   void good(TimePoint now);
   void disturb(TimePoint now);
   bool believe(const Ask& ask, TimePoint now, const JobList& table);
+  void note_start(const JobBrief& brief, TimePoint now);
+  void check_start(const Job& job);
   void trusted_table(const Ask& ask, TimePoint now, std::uint32_t highest);
   bool take_state(const JobBrief& brief, const std::shared_ptr<const Job>& known, const Ask& ask, TimePoint now);
   void forget_unlisted(const std::vector<JobBrief>& states);
@@ -168,6 +173,12 @@ class MirrorCore final {
   // States that differed from what is known and were asked about: not again for the same words, should the two
   // endpoints ever disagree for good.
   std::unordered_map<JobId, JobStates> asked_about_;
+  // Of looks that said first that a job runs: when the answer was in, and the restarts it had had before.
+  struct Started {
+    TimePoint by;
+    std::uint32_t restarts = 0;
+  };
+  std::unordered_map<JobId, Started> started_;
   std::set<std::string> wanted_nodes_;
   std::unordered_set<std::string> asked_nodes_;
 

@@ -49,6 +49,7 @@ class Simulation {
     ASSERT_GE(seconds() - model_.last_job_update(), 60);
     check_converged();
     if (expects_starts_) EXPECT_GT(close_looks_, 0u);
+    EXPECT_GT(starts_told_, 0u);
     check_rest();
   }
 
@@ -68,6 +69,8 @@ class Simulation {
   bool ids_reused_ = false;
   std::size_t asked_ = 0;
   std::size_t close_looks_ = 0;
+  std::size_t starts_told_ = 0;
+  std::map<std::uint32_t, std::pair<std::uint32_t, TimePoint>> ran_;  // by id: restarts, since when at most
   TimePoint wake_set_ = TimePoint::max();
   std::map<JobId, std::shared_ptr<const Job>> told_;
   std::map<std::string, std::shared_ptr<const Node>> told_nodes_;
@@ -97,6 +100,7 @@ class Simulation {
     tell();
     pump();
     check_knowledge();
+    check_starts();
   }
 
   void pump() {
@@ -153,9 +157,31 @@ class Simulation {
     if (!ids_reused_ && core_.knowledge(id) == Knowledge::kGone) EXPECT_TRUE(may_be_gone(id)) << "job " << id.str();
   }
 
+  // Since when jobs have run at most: seen at every question.
+  void watch_starts() {
+    for (const auto& [id, job] : model_.jobs()) {
+      if (job.view.states.base != JobState::kRunning) {
+        ran_.erase(id);
+      } else if (const auto [it, fresh] = ran_.try_emplace(id, job.view.restart_count, now_); !fresh) {
+        if (it->second.first != job.view.restart_count) it->second = {job.view.restart_count, now_};
+      }
+    }
+  }
+  void check_starts() {
+    for (const auto& [id, ran] : ran_) {
+      const auto by = core_.started_by(JobId{id});
+      const auto* job = model_.job(JobId{id});
+      if (!by || job == nullptr || !same_one(*core_.jobs().find(JobId{id}), job->view)) continue;
+      if (core_.jobs().find(JobId{id})->restart_count != ran.first) continue;
+      starts_told_ += 1;
+      EXPECT_GE(*by, ran.second) << "job " << id << " had not started then";
+    }
+  }
+
   // --- the far side -------------------------------------------------------------------------------------------------
 
   void execute(const Ask& ask) {
+    watch_starts();
     const Duration back = misbehave_ && dice(20) == 0 ? some(5s) : some(15ms);
     if (controller_ == Controller::kDown || (misbehave_ && dice(25) == 0)) {
       // Sometimes a cut or half an answer at once, sometimes a time-out.
@@ -241,7 +267,7 @@ class Simulation {
     if (controller_ != Controller::kUp) return;
     const std::uint32_t newest = static_cast<std::uint32_t>(model_.submitted());
     const JobId any{static_cast<std::uint32_t>(1 + dice(newest + 1))};
-    switch (dice(8)) {
+    switch (dice(9)) {
       case 0:
       case 1:
       case 2: {
@@ -285,6 +311,9 @@ class Simulation {
         (void)model_.update_node(wall(), "n" + std::to_string(1 + dice(6)), change);
         break;
       }
+      case 7:
+        model_.requeue(wall(), any, some(3s));
+        break;
       default: {
         const Ask ask = core_.direct(any, now_);
         at(now_ + some(15ms), [this, ask] { execute(ask); });
