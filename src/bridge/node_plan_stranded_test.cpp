@@ -70,9 +70,7 @@ TEST(NodePlan, ANodeWithAJobIsNotStranded) {
   w.jobs_known = false;
   EXPECT_TRUE(waits(stranded()));
   w.jobs_known = true;
-  w.config.partition = "bridge";
   node = stranded();
-  node.extra.clear();
   node.extra = "theirs";
   EXPECT_TRUE(waits(node)) << "not ours";
   w.memory = {};

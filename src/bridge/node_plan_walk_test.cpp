@@ -111,8 +111,7 @@ class Walk {
     }
     if (update.state != "DRAIN") {
       ASSERT_TRUE(drained() ? is_our_drain() : is_our_reason(slurm_->reason, kSelf.cluster))
-          << "undoes an administrator's drain: " << *update.state << " " << slurm::print(slurm_->states) << " "
-          << slurm_->reason << " " << slurm_->extra << " cpus " << slurm_->alloc_cpus;
+          << "undoes an administrator's drain: " << slurm::print(slurm_->states) << " " << slurm_->reason;
       slurm_->reason = keeps_reasons_ ? update.reason.value_or("") : "";
     } else {
       ASSERT_FALSE(drained() && !is_our_drain()) << "writes over an administrator's reason";
