@@ -415,12 +415,13 @@ class Planner final {
   }
   bool is_drained_by_us() const { return is_drained() && has_our_reason(); }
 
-  slurm::NodeUpdate drained(std::string text) const {
+  static slurm::NodeUpdate change_to(std::string state, std::string reason) {
     slurm::NodeUpdate update;
-    update.state = "DRAIN";
-    update.reason = std::move(text);
+    update.state = std::move(state);
+    update.reason = std::move(reason);
     return update;
   }
+  static slurm::NodeUpdate drained(std::string text) { return change_to("DRAIN", std::move(text)); }
 
   // A slurmd that was away for too long while its node was drained by us (a reboot) comes back to a node that is down
   // for our reason: to Slurm a reason of an administrator, who has to resume it, and to the operator none of its own.
@@ -451,10 +452,8 @@ class Planner final {
             fmt::format("draining Slurm node {}: {}", sides_.slurm_name, *wanted));
       }
     } else if (drain || is_left_down()) {
-      slurm::NodeUpdate update;
-      update.state = is_left_down() ? "RESUME" : "UNDRAIN";
-      update.reason = signed_reason(schedulable_reason(kube_->meta.key.name));
-      plan_.state = std::move(update);
+      plan_.state =
+          change_to(is_left_down() ? "RESUME" : "UNDRAIN", signed_reason(schedulable_reason(kube_->meta.key.name)));
       say(kube::EventType::kNormal, "SlurmNodeUndraining",
           fmt::format("Slurm node {} is back in service", sides_.slurm_name));
     }
@@ -499,10 +498,7 @@ class Planner final {
   }
 
   void put_down() {
-    slurm::NodeUpdate update;
-    update.state = "DOWN";
-    update.reason = slurm_->reason;
-    plan_.state = std::move(update);
+    plan_.state = change_to("DOWN", slurm_->reason);
     wake_at(now_ + kDrainLook);
   }
 

@@ -33,10 +33,16 @@ struct PodPlanTest : ::testing::Test {
     view.jobs.clear();
     if (unit == view.uid) view.jobs.push_back({job, record, {}});
   }
-  PodSyncPlan plan() {
-    view.pods = {std::make_shared<kube::Pod>(pod)};
+  void set_restarts(std::uint32_t count) {
+    auto job = std::make_shared<slurm::Job>(*view.jobs[0].job);
+    job->restart_count = count;
+    view.jobs[0].job = view.labelled[JobId{7}].job = job;
+  }
+  PodSyncPlan plan_of(std::vector<PodPtr> pods) {
+    view.pods = std::move(pods);
     return plan_pod_sync(view, memory, now);
   }
+  PodSyncPlan plan() { return plan_of({std::make_shared<kube::Pod>(pod)}); }
 
   json::Interner interner;
   kube::Pod pod;
@@ -106,9 +112,7 @@ TEST_F(PodPlanTest, AJobThatIsPendingAgainKeepsItsPodAndIsHeldToItsNode) {
 TEST_F(PodPlanTest, ARequeuedJobLosesItsPodAndWaitsForTheNextOne) {
   const auto requeue = [this](const Uid& owner) {
     set_job(slurm::JobState::kPending);
-    auto job = std::make_shared<slurm::Job>(*view.jobs[0].job);
-    job->restart_count = 1;
-    view.jobs[0].job = view.labelled[JobId{7}].job = job;
+    set_restarts(1);
     view.jobs[0].record.owner = owner;
   };
   requeue(Uid("a Job"));
@@ -136,41 +140,31 @@ TEST_F(PodPlanTest, ARequeuedJobLosesItsPodAndWaitsForTheNextOne) {
 // A StatefulSet makes the next pod when this one is gone, and Slurm may have started the job again by then.
 TEST_F(PodPlanTest, ARequeuedJobThatRunsAgainWaitsForTheNextPodToo) {
   set_job(slurm::JobState::kRunning);
-  auto job = std::make_shared<slurm::Job>(*view.jobs[0].job);
-  job->restart_count = 1;
-  view.jobs[0].job = view.labelled[JobId{7}].job = job;
+  set_restarts(1);
   view.jobs[0].record.owner = Uid("a StatefulSet");
   pod.meta.deleted = WallTime{};
   pod.phase = kube::PodPhase::kFailed;
   EXPECT_TRUE(plan().cancels.empty());
-  const auto without_pods = [&] {
-    view.pods.clear();
-    return plan_pod_sync(view, memory, now);
-  };
-  PodSyncPlan made = without_pods();
+  PodSyncPlan made = plan_of({});
   EXPECT_TRUE(made.cancels.empty());
   EXPECT_EQ(made.wake, now + kSuccessorsWithin);
   now += kSuccessorsWithin;
-  EXPECT_EQ(without_pods().cancels.size(), 1u) << "nobody came";
+  EXPECT_EQ(plan_of({}).cancels.size(), 1u) << "nobody came";
   memory = {};
-  EXPECT_EQ(without_pods().cancels.size(), 1u) << "in use, and now over";
+  EXPECT_EQ(plan_of({}).cancels.size(), 1u) << "in use, and now over";
 }
 
 // ... but a job that had been requeued before the pod was bound, and is pending again, comes from an old state.
 TEST_F(PodPlanTest, OnlyARequeueAfterTheBindingCounts) {
   set_job(slurm::JobState::kPending);
-  auto job = std::make_shared<slurm::Job>(*view.jobs[0].job);
-  job->restart_count = 1;
-  view.jobs[0].job = view.labelled[JobId{7}].job = job;
+  set_restarts(1);
   pod.meta.annotations = {{interner(names::kSlurmRestarts), interner("1")}};
   PodSyncPlan made = plan();
   EXPECT_TRUE(made.deletes.empty());
   EXPECT_EQ(made.pins.size(), 1u);
   // Started again before anybody looked: the nodes are not the pod's.
-  job = std::make_shared<slurm::Job>(*job);
-  job->restart_count = 2;
-  job->states.base = slurm::JobState::kRunning;
-  view.jobs[0].job = view.labelled[JobId{7}].job = job;
+  set_job(slurm::JobState::kRunning);
+  set_restarts(2);
   EXPECT_EQ(plan().deletes.size(), 1u);
 }
 
@@ -407,10 +401,7 @@ TEST_F(PodPlanTest, AJobOfAGangIsLeftToTheSchedulerWhileMembersWait) {
   auto waiting = std::make_shared<kube::Pod>();
   waiting->meta.uid = Uid("waiting");
   waiting->phase = kube::PodPhase::kPending;
-  const auto both = [&] {
-    view.pods = {std::make_shared<kube::Pod>(pod), waiting};
-    return plan_pod_sync(view, memory, now);
-  };
+  const auto both = [&] { return plan_of({std::make_shared<kube::Pod>(pod), waiting}); };
   PodSyncPlan made = both();
   EXPECT_TRUE(made.cancels.empty());
   EXPECT_EQ(made.wake, now + kSuccessorsWithin);

@@ -319,7 +319,7 @@ void MirrorCore::answered(const Ask& ask, TimePoint now, const std::vector<JobBr
     if (!fresh && it->second == brief.states) continue;
     it->second = brief.states;
     changed_at_ = now;
-    note_start(brief, now);
+    note_start(brief, entry, now);
     note_change(ask, now);
     if (!take_state(brief, jobs_.find(brief.id), ask, now)) differ.push_back(brief.id);
   }
@@ -350,8 +350,7 @@ void MirrorCore::forget_unlisted(const std::vector<JobBrief>& states) {
   asked_about_ = std::move(listed);
 }
 
-void MirrorCore::note_start(const JobBrief& brief, TimePoint now) {
-  const auto* entry = jobs_.entry(brief.id);
+void MirrorCore::note_start(const JobBrief& brief, const JobTable::Entry* entry, TimePoint now) {
   const bool waited = entry != nullptr && !entry->lost && entry->record->states.base == JobState::kPending;
   if (waited && brief.states.base == JobState::kRunning) {
     started_.insert_or_assign(brief.id, Started{now, entry->record->restart_count});

@@ -121,7 +121,8 @@ class MirrorCore final {
   void good(TimePoint now);
   void disturb(TimePoint now);
   bool believe(const Ask& ask, TimePoint now, const JobList& table);
-  void note_start(const JobBrief& brief, TimePoint now);
+  // `entry`: what is known of the job; nullptr: nothing.
+  void note_start(const JobBrief& brief, const JobTable::Entry* entry, TimePoint now);
   void check_start(const Job& job);
   void trusted_table(const Ask& ask, TimePoint now, std::uint32_t highest);
   bool take_state(const JobBrief& brief, const std::shared_ptr<const Job>& known, const Ask& ask, TimePoint now);

@@ -170,10 +170,10 @@ class Simulation {
   void check_starts() {
     for (const auto& [id, ran] : ran_) {
       const auto by = core_.started_by(JobId{id});
+      const auto known = core_.jobs().find(JobId{id});
       const auto* job = model_.job(JobId{id});
-      if (!by || job == nullptr || !same_one(*core_.jobs().find(JobId{id}), job->view)) continue;
-      if (core_.jobs().find(JobId{id})->restart_count != ran.first) continue;
-      starts_told_ += 1;
+      if (!by || job == nullptr || !same_one(*known, job->view) || known->restart_count != ran.first) continue;
+      ++starts_told_;
       EXPECT_GE(*by, ran.second) << "job " << id << " had not started then";
     }
   }

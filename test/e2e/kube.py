@@ -63,6 +63,11 @@ class Kube:
         said += [f"{c.reason}: {c.message}" for c in (pod.status.conditions or []) if c.type == "PodScheduled" and c.message]
         return said
 
+    def said_of_node(self, node, reason):
+        """Messages of the node's events of this reason."""
+        selector = f"involvedObject.kind=Node,involvedObject.name={node},reason={reason}"
+        return [e.message for e in self.core.list_event_for_all_namespaces(field_selector=selector).items]
+
     def cordon(self, node, on=True):
         self.core.patch_node(node, {"spec": {"unschedulable": on}})
 

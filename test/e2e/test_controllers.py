@@ -102,8 +102,8 @@ def test_a_node_says_why_slurm_starts_nothing_on_it(bascule, kube, slurm, cluste
         for state, reason, words in (("DRAIN", "Drained", "fan 3 is loud"), ("DOWN", "Down", "fan 3 is broken")):
             slurm.scontrol("update", f"NodeName={node}", f"State={state}", f"Reason={words}")
             eventually(lambda: told("False", reason, f"{words} (root)"), "reason and who")
-            events = kube.core.list_event_for_all_namespaces(field_selector=f"involvedObject.kind=Node,involvedObject.name={node},reason=Slurm{reason}").items
-            assert any(words in e.message for e in events), [e.message for e in events]
+            said = kube.said_of_node(node, f"Slurm{reason}")
+            assert any(words in message for message in said), said
     finally:
         slurm.scontrol("update", f"NodeName={node}", "State=RESUME")
     eventually(lambda: told("True", "InService", "Slurm starts jobs on this node"), "it is back")
