@@ -92,12 +92,6 @@ class Elsewhere(SlurmCluster):
     def make_nodeset(self, name, controller="full", nodes=(HOST,), **spec):
         self.make("NodeSet", name, **{"controllerRef": {"name": controller}, "slurmd": image("slurmd"), "oversubscribeNode": True, "template": pods(*nodes, hostname=f"{name}-")} | spec)
 
-    def ready(self, kind, name):
-        status = (self.get(kind, name) or {}).get("status", {})
-        ready = [c for c in status.get("conditions", []) if c["type"] == "Ready"]
-        assert ready and ready[0]["status"] == "True", f"{kind} {name}: {ready}"
-        return ready[0]
-
     def serves(self, nodeset, count):
         """All workers of the NodeSet are of its template, ready, and Slurm gives them jobs."""
         found = self.get("NodeSet", nodeset)
@@ -128,7 +122,7 @@ class Elsewhere(SlurmCluster):
         self.kube.core.patch_node(HOST, {"metadata": {"annotations": {TOPOLOGY: "topo-switch:s2"}}})
         self.make_cluster()
         for kind, name in (("Controller", "full"), ("RestApi", "full"), ("Accounting", "books")):
-            eventually(lambda: self.ready(kind, name), f"{kind} {name} is ready", every=0.5)  # noqa: B023
+            eventually(lambda: self.is_ready(kind, name), f"{kind} {name} is ready", every=0.5)  # noqa: B023
         eventually(lambda: self.serves("gpu", 2) and self.serves("disk", 1), "its workers serve", every=0.5)
 
     def make_cluster(self):

@@ -105,6 +105,19 @@ class SlurmCluster:
         found = self.kube.core.list_namespaced_pod(self.ns, label_selector="app.kubernetes.io/name=slurmd").items
         return {p.metadata.name: p for p in found if nodeset is None or p.metadata.labels["app.kubernetes.io/instance"] == nodeset}
 
+    def condition(self, kind, name="slurm", type="Ready"):
+        """(status, message), once the operator says it of what the object asks for now."""
+        found = self.custom.get_namespaced_custom_object(*self.group, kind.lower() + "s", name)
+        said = [c for c in found.get("status", {}).get("conditions", []) if c["type"] == type]
+        if not said or said[0].get("observedGeneration") != found["metadata"]["generation"]:
+            return "Unknown", f"of generation {found['metadata']['generation']} nothing is said yet: {said}"
+        return said[0]["status"], said[0].get("message", "")
+
+    def is_ready(self, kind, name="slurm"):
+        said = self.condition(kind, name)
+        assert said[0] == "True", f"{kind} {name}: {said}"
+        return True
+
     def nodeset(self, name):
         return self.custom.get_namespaced_custom_object(*self.group, "nodesets", name)
 

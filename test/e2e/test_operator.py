@@ -24,14 +24,8 @@ OPERATOR_REASON = "slurm-operator:"
 
 
 def test_the_cluster_is_ready_and_accounted_for(hpc):
-    def all_say_so():
-        for plural, name in (("controllers", "slurm"), ("restapis", "slurm"), ("accountings", "slurm"), ("loginsets", "slurm-login-slinky")):
-            status = hpc.custom.get_namespaced_custom_object(*GROUP, plural, name).get("status", {})
-            ready = [c["status"] for c in status.get("conditions", []) if c["type"] == "Ready"]
-            assert ready == ["True"], f"{plural}/{name}: {status}"
-        return True
-
-    eventually(all_say_so, "each part is Ready", every=0.5)
+    parts = (("Controller", "slurm"), ("RestApi", "slurm"), ("Accounting", "slurm"), ("LoginSet", "slurm-login-slinky"))
+    eventually(lambda: all(hpc.is_ready(*part) for part in parts), "each part is Ready", every=0.5)
     assert "slurm_slurm" in hpc.on_login("sacctmgr", "-n", "-P", "show", "cluster")
     partitions = hpc.on_login("sinfo", "-h", "-t", "idle", "-o", "%R %D").split("\n")
     assert {"cpu 2", "batch 1", "all 3"} <= set(partitions), partitions

@@ -14,12 +14,6 @@ from waiting import always, eventually
 CTLD = "slurm-controller-0"
 
 
-def condition(hpc, kind):
-    """(status, message) of a condition of the Controller."""
-    status = hpc.custom.get_namespaced_custom_object(*GROUP, "controllers", "slurm").get("status", {})
-    return next(((c["status"], c.get("message", "")) for c in status.get("conditions", []) if c["type"] == kind), ("", ""))
-
-
 def change(hpc, spec):
     hpc.custom.patch_namespaced_custom_object(*GROUP, "controllers", "slurm", {"spec": spec})
 
@@ -51,7 +45,7 @@ def test_a_configuration_is_taken_in_place(hpc):
     before = hpc.custom.get_namespaced_custom_object(*GROUP, "controllers", "slurm")["spec"]
     change(hpc, {"inplaceReconfigure": True})
     try:
-        eventually(lambda: condition(hpc, "Ready")[0] == "True" and "reconfigure" in str(hpc.kube.core.read_namespaced_pod(CTLD, NS).spec.init_containers), "the sidecar is there", every=0.5)
+        eventually(lambda: hpc.is_ready("Controller") and "reconfigure" in str(hpc.kube.core.read_namespaced_pod(CTLD, NS).spec.init_containers), "the sidecar is there", every=0.5)
         pod, array = ctld(hpc), busy(hpc, 30)
         change(hpc, {"extraConf": before["extraConf"] + "\nKillWait=31"})
 
@@ -59,19 +53,19 @@ def test_a_configuration_is_taken_in_place(hpc):
             assert "KillWait                = 31" in hpc.on_login("scontrol", "show", "config"), hpc.log(CTLD, "reconfigure")[-800:]
             return True
         eventually(taken, "slurmctld runs it", within=180, every=1)
-        eventually(lambda: condition(hpc, "Ready")[0] == "True" and condition(hpc, "Degraded")[0] == "False", "the operator says so", every=0.5)
+        eventually(lambda: hpc.is_ready("Controller") and hpc.condition("Controller", type="Degraded")[0] == "False", "the operator says so", every=0.5)
         assert ctld(hpc) == pod, "slurmctld was made anew"
         unharmed(hpc, array)
     finally:
         change(hpc, {"inplaceReconfigure": before.get("inplaceReconfigure", False), "extraConf": before["extraConf"]})
-        eventually(lambda: condition(hpc, "Ready")[0] == "True" and "KillWait                = 30" in hpc.on_login("scontrol", "show", "config", check=False), "all is as it was", every=1)
+        eventually(lambda: hpc.is_ready("Controller") and "KillWait                = 30" in hpc.on_login("scontrol", "show", "config", check=False), "all is as it was", every=1)
 
 
 def test_another_jwt_key(hpc):
     """slurmctld and slurmrestd are made anew with it, the operator's tokens are signed with it, and jobs go on."""
     pod, array = ctld(hpc), busy(hpc, 30)
     rotate(hpc, "slurm-auth-jwt", "jwt.key")
-    eventually(lambda: ctld(hpc) != pod and condition(hpc, "Ready")[0] == "True", "slurmctld has the new key", every=0.5)
+    eventually(lambda: ctld(hpc) != pod and hpc.is_ready("Controller"), "slurmctld has the new key", every=0.5)
     hpc.scale(CPU, 3)
     eventually(lambda: hpc.settled(cpu=3), "the operator is heard: the third worker serves", every=0.5)
     unharmed(hpc, array)
@@ -81,7 +75,7 @@ def test_another_key_of_slurm_waits_for_jobs_and_for_drained_nodes(hpc):
     pod, array = ctld(hpc), busy(hpc, 45)
     workers = {p.metadata.uid for p in hpc.workers().values()}
     rotate(hpc, "slurm-auth-slurm", "slurm.key")
-    eventually(lambda: "the key in Secret slurm-auth-slurm has changed" in condition(hpc, "Ready")[1], "the Controller says what it waits for", every=0.5)
+    eventually(lambda: "the key in Secret slurm-auth-slurm has changed" in hpc.condition("Controller")[1], "the Controller says what it waits for", every=0.5)
     unharmed(hpc, array)
     always(lambda: ctld(hpc) == pod and {p.metadata.uid for p in hpc.workers().values()} == workers, 5, "the next job may start any moment", every=1)
     nodes = ",".join(hpc.serving())

@@ -516,6 +516,42 @@ TEST(OperatorSim, NothingRollsBeforeItsFilesAreThere) {
   EXPECT_NE(stamp(), before);
 }
 
+// Whoever waits for Ready of the newest generation waits for the pods that it asks for.
+TEST(OperatorSim, ReadyIsSaidOfPodsThatAreAsTheObjectSaysNow) {
+  struct Case {
+    const kube::Resource& resource;
+    const kube::Resource& workload;
+    std::string name, workload_name;
+    std::string_view change;
+  };
+  const std::array cases{
+      Case{kControllers, kStatefulSets, "slurm", "slurm-controller", "{spec: {extraConf: 'KillWait=31'}}"},
+      Case{kAccountings, kStatefulSets, "slurm", "slurm-accounting", "{spec: {extraConf: 'DebugLevel=debug'}}"},
+      Case{kRestApis, kDeployments, "slurm", "slurm-restapi", "{spec: {replicas: 3}}"},
+      Case{kLoginSets, kDeployments, "login", "login", "{spec: {replicas: 3}}"}};
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.resource.kind);
+    World w(14);
+    w.process.start();
+    w.whole_cluster();
+    w.settle();
+    ASSERT_EQ(w.ready(one.resource, one.name).substr(0, 4), "True") << w.ready(one.resource, one.name);
+    w.patch(one.resource, one.name, one.change);
+    const auto generation = [](const json::Value& object) { return json::int_at(object, {"metadata", "generation"}); };
+    for (int i = 0; i < 3000; ++i) {
+      w.loop.advance(1ms);
+      const json::Value object = w.get(one.resource, one.name);
+      const json::Value& ready = json::array_at(object, {"status", "conditions"})->at(0);
+      if (json::int_at(ready, {"observedGeneration"}) != generation(object)) continue;
+      ASSERT_EQ(json::string_at(ready, {"status"}), "False") << "after " << i << " ms";
+    }
+    const json::Value pods = w.get(one.workload, one.workload_name);
+    EXPECT_NE(json::int_at(pods, {"status", "observedGeneration"}), generation(pods)) << "the change asks for no pods";
+    w.settle();
+    EXPECT_EQ(w.ready(one.resource, one.name).substr(0, 4), "True") << w.ready(one.resource, one.name);
+  }
+}
+
 // A claim template cannot be changed; with another one the API server takes nothing.
 TEST(OperatorSim, AnotherSizeOfTheClaimHoldsUpNoOtherChange) {
   World w(15);

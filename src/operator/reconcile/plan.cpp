@@ -68,6 +68,10 @@ std::optional<KeyHashes> key_hashes(View& view, const Keys& keys, Plan& plan) {
   return hashes;
 }
 
+std::string pods_follow(const kube::Resource& resource, std::string_view name) {
+  return fmt::format("{} {} has changed, its pods follow", resource.kind, name);
+}
+
 std::optional<std::string> workload_wait(const kube::Resource& resource, std::string_view name,
                                          const json::Value* live) {
   if (!live) return fmt::format("{} {} is not there yet", resource.kind, name);
@@ -76,7 +80,7 @@ std::optional<std::string> workload_wait(const kube::Resource& resource, std::st
   const std::int64_t ready = json::int_at(*live, {"status", "readyReplicas"}).value_or(0);
   const std::int64_t seen = json::int_at(*live, {"status", "observedGeneration"}).value_or(0);
   if (seen < json::int_at(*live, {"metadata", "generation"}).value_or(0)) {
-    return fmt::format("{} {} has changed, its pods follow", resource.kind, name);
+    return pods_follow(resource, name);
   }
   const std::string why = refusal_of_pods(*live);
   if (ready < wanted) return fmt::format("{} {}: {} of {} pods are ready{}", resource.kind, name, ready, wanted, why);

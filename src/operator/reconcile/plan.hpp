@@ -112,6 +112,8 @@ Plan plan_nodeset_files(const json::Value& object, View& view);
 std::expected<std::string, std::string> secret_bytes(View& view, const KeyRef& ref, std::string_view field);
 // Of all keys that are named; what is missing is waited for. nullopt: something is.
 std::optional<KeyHashes> key_hashes(View& view, const Keys& keys, Plan& plan);
+// The sentence about a workload that was changed just now.
+std::string pods_follow(const kube::Resource& resource, std::string_view name);
 // nullopt: as many pods as it wants run what it says now. `live` may be nullptr.
 std::optional<std::string> workload_wait(const kube::Resource& resource, std::string_view name,
                                          const json::Value* live);

@@ -100,6 +100,10 @@ json::Object status_kept(const Kind& kind, const kube::DynamicObject& object) {
   return status;
 }
 
+bool is_workload(const kube::Resource& resource) {
+  return &resource == &kStatefulSets || &resource == &kDeployments;
+}
+
 std::string random_id() {
   std::random_device device;
   const auto word = [&device] { return (std::uint64_t{device()} << 32U) | device(); };
@@ -376,10 +380,11 @@ struct Reconcilers::Impl {
       const NamespacedName key = note_child(*object, reader, child);
       const bool files = child.resource == &kConfigMaps || child.resource == &kSecrets;
       // A workload carries the hash of the files it is to have: started with the old ones, it would keep them.
-      if (!files_stand && (child.resource == &kStatefulSets || child.resource == &kDeployments)) continue;
+      if (!files_stand && is_workload(*child.resource)) continue;
       try {
         const Outcome outcome = co_await children.ensure(child, stop);
         report(kind, *object, child, key, outcome, plan);
+        wait_for_pods(*child.resource, key, plan);
         if (files && (outcome == Outcome::kForeign || outcome == Outcome::kGoing)) files_stand = false;
       } catch (const kube::Error& error) {
         failed(kind, *object, *child.resource, key, error, plan);
@@ -402,6 +407,14 @@ struct Reconcilers::Impl {
         failure = std::current_exception();
       }
     }
+  }
+
+  // The plan read a workload's status before it was written; the cache may show the write already, or not yet.
+  void wait_for_pods(const kube::Resource& resource, const NamespacedName& key, Plan& plan) const {
+    if (!is_workload(resource) || !plan.waits.empty()) return;
+    if (children.is_unseen(resource, key)) return plan.wait(pods_follow(resource, key.name));
+    const ObjectPtr cached = parts.caches.get(resource, key);
+    if (auto wait = workload_wait(resource, key.name, cached ? &cached->value : nullptr)) plan.wait(*std::move(wait));
   }
 
   // For events; without its uid when the cache has not seen it.
