@@ -25,7 +25,7 @@ Task<json::Value> ClaimWriter::create_or_get(const WantedClaim& wanted, std::sto
   co_return co_await kube_.get(kResourceClaims, wanted.key, {}, stop);
 }
 
-Task<std::string> ClaimWriter::ensure(PodPtr pod, WantedClaim wanted, std::stop_token stop) {
+Task<ClaimWriter::Ensured> ClaimWriter::ensure(PodPtr pod, WantedClaim wanted, std::stop_token stop) {
   json::Value object;
   bool gone = false;
   try {
@@ -33,25 +33,25 @@ Task<std::string> ClaimWriter::ensure(PodPtr pod, WantedClaim wanted, std::stop_
   } catch (const kube::NotFound&) {
     gone = true;
   }
-  if (gone) co_return "the claim went while it was looked at";
+  if (gone) co_return std::unexpected("the claim went while it was looked at");
   json::Interner interner;
   const ClaimPtr claim = decode_claim(json::dump(object), interner);
   if (claim->pod != wanted.pod_uid || kube::value_or(claim->meta.annotations, names::kClaimedBy) != bridge_) {
-    co_return "ResourceClaim " + wanted.key.str() + " is not this bridge's; delete it";
+    co_return std::unexpected("ResourceClaim " + wanted.key.str() + " is not this bridge's; delete it");
   }
   if (claim->meta.deleted) {
     // By somebody's hand: for a pod that is not bound nothing else takes the protection away.
     if (claim->meta.has_finalizer(kClaimProtection)) {
       co_await drop_unless_bound(wanted.pod, wanted.pod_uid, wanted.key, stop);
     }
-    co_return "ResourceClaim " + wanted.key.str() + " of an earlier try is being deleted";
+    co_return std::unexpected("ResourceClaim " + wanted.key.str() + " of an earlier try is being deleted");
   }
-  if (!stands_for(*claim, wanted)) co_return co_await replace(claim, stop);
+  if (!stands_for(*claim, wanted)) co_return std::unexpected(co_await replace(claim, stop));
   if (!claim->meta.has_finalizer(kClaimProtection)) {
     const bool there =
         co_await patch_claim(wanted.key, claim->meta.uid, {{"finalizers", json::Array{kClaimProtection}}}, stop);
-    co_return there ? "ResourceClaim " + wanted.key.str() + " of an earlier try is protected first"
-                    : std::string("the claim went while it was looked at");
+    co_return std::unexpected(there ? "ResourceClaim " + wanted.key.str() + " of an earlier try is protected first"
+                                    : std::string("the claim went while it was looked at"));
   }
   const json::Array* reserved = json::array_at(object, {"status", "reservedFor"});
   if (!claim->allocated || reserved == nullptr || reserved->empty()) {
@@ -67,14 +67,14 @@ Task<std::string> ClaimWriter::ensure(PodPtr pod, WantedClaim wanted, std::stop_
     } catch (const kube::NotFound&) {
       changed = true;
     }
-    if (changed) co_return "ResourceClaim " + wanted.key.str() + " was changed by somebody else";
+    if (changed) co_return std::unexpected("ResourceClaim " + wanted.key.str() + " was changed by somebody else");
   }
   if (pod->extended_claim == wanted.key.name) co_return std::string();
   json::Object patch{{"status", json::Object{{"extendedResourceClaimStatus", pod_claim_status(wanted)}}}};
-  const bool told = co_await patch_pod(kube_, pod, std::move(patch), "status", stop);
-  if (told) co_return std::string();
+  std::optional<std::string> version = co_await patch_pod(kube_, pod, std::move(patch), "status", stop);
+  if (version) co_return *std::move(version);
   co_await drop_unless_bound(wanted.pod, wanted.pod_uid, wanted.key, stop);
-  co_return "the pod has gone";
+  co_return std::unexpected("the pod has gone");
 }
 
 Task<std::string> ClaimWriter::replace(ClaimPtr claim, std::stop_token stop) {

@@ -2,6 +2,7 @@
 // step may be repeated: the name is the pod's own, and what stands already is used.
 #pragma once
 
+#include <expected>
 #include <stop_token>
 #include <string>
 
@@ -15,9 +16,11 @@ class ClaimWriter final {
  public:
   ClaimWriter(kube::Client& kube, std::string bridge) : kube_(kube), bridge_(std::move(bridge)) {}
 
-  // Empty: the claim stands, is allocated and reserved for the pod, and the pod names it. Else why not; it may be tried
-  // again a little later. Throws as kube::Client does.
-  Task<std::string> ensure(PodPtr pod, WantedClaim wanted, std::stop_token stop);
+  // The pod's resourceVersion since (empty: it was not written); or why not.
+  using Ensured = std::expected<std::string, std::string>;
+  // The claim stands, is allocated and reserved for the pod, and the pod names it. Else it may be tried again a little
+  // later. Throws as kube::Client does.
+  Task<Ensured> ensure(PodPtr pod, WantedClaim wanted, std::stop_token stop);
   // This very claim, which its pod may not be using: its protection goes first, so that a death in between leaves one
   // that the next try deletes. None is fine. False: it serves other pods too, and is Kubernetes' to remove when these
   // are over. Throws kube::Conflict when it has changed since it was read.

@@ -29,22 +29,24 @@ Task<std::optional<JobLayout>> DeviceClaims::layout(JobId job, std::stop_token s
   co_return layout;
 }
 
-Task<std::string> DeviceClaims::make(PodPtr pod, WantedClaim claim, std::stop_token stop) {
+Task<ClaimWriter::Ensured> DeviceClaims::make(PodPtr pod, WantedClaim claim, std::stop_token stop) {
   const Uid uid = pod->meta.uid;
   std::string problem;
+  ClaimWriter::Ensured made;
   for (const DeviceId& device : claim.devices()) {
     const std::string holder = ledger().holder(device, *pod);
     if (!holder.empty()) problem = "device " + device.str() + " is held by " + holder;
   }
   if (problem.empty()) {
     ledger().assume(*pod, claim.devices());
-    problem = co_await writer_.ensure(pod, claim, stop);
+    made = co_await writer_.ensure(pod, claim, stop);
+    if (!made) problem = made.error();
     const ClaimPtr seen = ledger().claim_of(*pod);  // of an earlier try: no change will come to tell of it
     if (!problem.empty() || (seen && seen->allocated && stands_for(*seen, claim))) forget(uid);
   }
-  if (problem.empty()) co_return std::string();
+  if (problem.empty()) co_return made;
   log::limited(log::Level::kWarning, 1s, "pod without its claim", {{"pod", pod->meta.key}, {"why", problem}});
-  co_return "the pod's devices are not claimed yet: " + problem;
+  co_return std::unexpected("the pod's devices are not claimed yet: " + problem);
 }
 
 Task<> DeviceClaims::undo(PodPtr pod, NamespacedName claim, std::stop_token stop) {

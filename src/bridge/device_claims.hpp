@@ -25,9 +25,9 @@ class DeviceClaims final {
 
   // What the job holds on each of its nodes; nullopt: it is not RUNNING any more, or its record has gone.
   Task<std::optional<JobLayout>> layout(JobId job, std::stop_token stop);
-  // Empty: the claim stands, and the pod may be bound. Else why not; it may be tried again a little later. An exception
+  // The claim stands, and the pod may be bound; or why not, and it may be tried again a little later. An exception
   // leaves open what was written: the devices stay the pod's until the next try, or forget().
-  Task<std::string> make(PodPtr pod, WantedClaim claim, std::stop_token stop);
+  Task<ClaimWriter::Ensured> make(PodPtr pod, WantedClaim claim, std::stop_token stop);
   // A binding failed: the claim goes, unless the pod turns out to be bound.
   Task<> undo(PodPtr pod, NamespacedName claim, std::stop_token stop);
   // The same for a pod that seems to wait: its binding may not be seen yet.

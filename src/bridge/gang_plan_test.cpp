@@ -64,12 +64,12 @@ TEST_F(GangTest, AMarkThatIsNotSeenYetIsYoungerThanTheLabel) {
   mark(*add_pod("a"), 7);
   bind(*add_pod("b"), 7, "n5");
   add_job(7, slurm::JobState::kRunning, {"a", "b"}, "n[4-5]");
-  memory.marked[Uid("uid-a")] = JobId{8};
+  memory.marked[Uid("uid-a")] = {JobId{8}};
   const UnitPlan p = plan();
   EXPECT_THAT(bound(p), ElementsAre());
   ASSERT_EQ(p.marks.size(), 1u);
   EXPECT_EQ(p.marks[0].job, JobId{7});
-  memory.marked[Uid("uid-a")] = JobId{7};
+  memory.marked[Uid("uid-a")] = {JobId{7}};
   EXPECT_THAT(bound(plan()), ElementsAre("a@n4"));
 }
 
@@ -591,6 +591,14 @@ TEST_F(PackedGangTest, TheMinimumFirstAndTheRestByJobsOfTheirOwn) {
   ASSERT_TRUE(p.submit);
   EXPECT_EQ(p.submit->tasks, 1u);
   EXPECT_EQ(parse_record(*p.submit->admin_comment)->uids, std::vector{Uid("uid-c")});
+}
+
+// The random walk found it: those that get jobs of their own later were told nothing.
+TEST_F(PackedGangTest, WhereNobodyFitsAllAreTold) {
+  for (const char* name : {"a", "b", "c", "d"}) add_pod(name, 1000);
+  const UnitPlan p = plan();
+  ASSERT_EQ(p.waiting.size(), 1u);
+  EXPECT_EQ(p.waiting[0].pods.size(), 4u) << p.waiting[0].message;
 }
 
 // The place of one that fits nowhere goes to the next.

@@ -389,6 +389,75 @@ TEST_F(Life, ARequeuedBarePodEndsClearly) {
   EXPECT_THAT(events(), ::testing::HasSubstr("nothing makes another pod in place of one that has no controller"));
 }
 
+// The random walk found it: the next member comes when a requeued job has waited for it long enough, and is bound
+// before the watch of the pod sync tells that it is there.
+TEST_F(Life, AMemberThatTheWatchHasNotToldOfKeepsTheJobOfItsGang) {
+  for (int wait = 56; wait < 68; ++wait) {
+    World late{11, 1, 1h};
+    std::string agent;
+    late.api.on_call([&agent](const testing::ApiCall&, std::string_view whose) { agent = whose; });
+    late.api.set_faults([&agent](const testing::ApiCall& call) -> testing::ApiFault {
+      const bool slow = call.is("watch", "pods") && agent == kControllersAgent;
+      return slow ? testing::ApiFault{.after = 5s} : testing::ApiFault{};
+    });
+    late.scheduler.start();
+    late.loop.advance(1ms);
+    late.pod_sync.start();
+    late.add_group("g", 1);
+    const auto add_member = [&late](const std::string& name) {
+      late.api.create(r::kPods, testing::make_pod({.name = name,
+                                                   .ns = "slurm-bridge",
+                                                   .scheduler = "slurm-bridge-scheduler",
+                                                   .cpu = "1",
+                                                   .labels = {{std::string(names::kPodGroup), "g"}}}));
+    };
+    add_member("first");
+    late.loop.advance(10s);
+    ASSERT_EQ(late.pods_on_nodes().size(), 1u);
+    late.slurm.model().requeue(late.slurm.now(), JobId{1}, 5s);
+    late.loop.advance(std::chrono::seconds(wait));
+    add_member("second");
+    for (int i = 0; i < 100 && !HasFailure(); ++i) {
+      late.loop.advance(100ms);
+      late.check();
+    }
+    ASSERT_FALSE(HasFailure()) << "after " << wait << " s";
+  }
+}
+
+// Each binding is of the pod as it was when it was told its job: one that comes late finds another version.
+TEST_F(Life, ABindingIsOfThePodThatWasToldThatJob) {
+  start();
+  w.add_job("j", 4);
+  w.loop.advance(10s);
+  int bindings = 0;
+  for (const testing::ApiWrite& write : w.api.writes()) {
+    if (!write.call.is("create", "pods/binding")) continue;
+    ++bindings;
+    EXPECT_EQ(write.code, 201) << "nobody else wrote to these pods";
+    EXPECT_NE(json::string_at(json::parse(write.body), {"metadata", "resourceVersion"}), "");
+  }
+  EXPECT_EQ(bindings, 4);
+}
+
+TEST_F(Life, WhatOthersWriteToAPodPutsOffNoBinding) {
+  add_bare_pod("p");
+  int tries = 0;
+  w.api.set_faults([&](const testing::ApiCall& call) -> testing::ApiFault {
+    if (!call.is("create", "pods/binding")) return {};
+    if (++tries == 1) {
+      const json::Object note{{"team", "a"}};
+      w.api.patch(r::kPods, call.key, json::Object{{"metadata", json::Object{{"annotations", note}}}});
+    }
+    return {};
+  });
+  start();
+  ASSERT_TRUE(w.loop.run_until([&] { return tries > 0; }, 10s));
+  w.loop.advance(100ms);
+  EXPECT_EQ(tries, 2);
+  EXPECT_EQ(w.pods_on_nodes().size(), 1u);
+}
+
 // A job that Slurm preempts for good is replaced by a new one.
 TEST_F(Life, APreemptedJobIsSubmittedAgainForTheNextPod) {
   start();

@@ -22,26 +22,35 @@ bool is_over(const json::Value& pod) {
   return phase == "Succeeded" || phase == "Failed";
 }
 
-Task<bool> patch_pod(kube::Client& client, PodPtr pod, json::Object patch, std::string subresource,
-                     std::stop_token stop) {
+std::string_view version_of(const json::Value& pod) {
+  return json::string_at(pod, {"metadata", "resourceVersion"});
+}
+
+bool needs_node(const json::Value& pod) {
+  if (is_over(pod)) return false;
+  return is_bound(pod) || json::find(pod, {"metadata", "deletionTimestamp"}) == nullptr;
+}
+
+Task<std::optional<std::string>> patch_pod(kube::Client& client, PodPtr pod, json::Object patch,
+                                           std::string subresource, std::stop_token stop) {
   json::Value body = std::move(patch);
   json::at_or_create(body, {"metadata", "uid"}) = pod->meta.uid.str();
   try {
-    co_await client.patch(kube::resources::kPods, pod->meta.key, kube::PatchType::kStrategic, std::move(body),
-                          std::move(subresource), {}, stop);
-    co_return true;
+    const json::Value now = co_await client.patch(kube::resources::kPods, pod->meta.key, kube::PatchType::kStrategic,
+                                                  std::move(body), std::move(subresource), {}, stop);
+    co_return std::string(version_of(now));
   } catch (const kube::NotFound&) {
   } catch (const kube::Conflict&) {
   } catch (const kube::Invalid& error) {
     // A uid that differs is refused as a change of an immutable field.
     if (std::string_view(error.what()).find("metadata.uid") == std::string_view::npos) throw;
   }
-  co_return false;
+  co_return std::nullopt;
 }
 
 // A strategic merge patch would replace the whole list, of which we do not know every field. In front, since of several
 // that cover a taint the first counts.
-Task<bool> add_toleration(kube::Client& client, PodPtr pod, std::stop_token stop) {
+Task<std::optional<std::string>> add_toleration(kube::Client& client, PodPtr pod, std::stop_token stop) {
   json::Value one = json::Object{{"key", names::kManagedNodeTaint},
                                  {"operator", "Equal"},
                                  {"value", pod->scheduler_name.view()},
@@ -53,13 +62,13 @@ Task<bool> add_toleration(kube::Client& client, PodPtr pod, std::stop_token stop
                    {"path", first ? "/spec/tolerations" : "/spec/tolerations/0"},
                    {"value", first ? json::Value(json::Array{std::move(one)}) : std::move(one)}}};
   try {
-    co_await client.patch(kube::resources::kPods, pod->meta.key, kube::PatchType::kJson, std::move(patch), {}, {},
-                          stop);
-    co_return true;
+    const json::Value now = co_await client.patch(kube::resources::kPods, pod->meta.key, kube::PatchType::kJson,
+                                                  std::move(patch), {}, {}, stop);
+    co_return std::string(version_of(now));
   } catch (const kube::NotFound&) {
   } catch (const kube::Conflict&) {
   }
-  co_return false;
+  co_return std::nullopt;
 }
 
 kube::ObjectReference reference_to(const kube::Pod& pod) {

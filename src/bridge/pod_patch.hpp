@@ -15,14 +15,17 @@ namespace bascule::bridge {
 Task<std::optional<json::Value>> read_pod(kube::Client& client, NamespacedName key, Uid uid, std::stop_token stop);
 bool is_bound(const json::Value& pod);
 bool is_over(const json::Value& pod);
+std::string_view version_of(const json::Value& pod);
+// It has a node, or may get one yet.
+bool needs_node(const json::Value& pod);
 
-// Strategic merge patch of `pod` with its uid as precondition. False: the pod has gone, another has its name, or it has
-// not the resourceVersion that the patch demands.
-Task<bool> patch_pod(kube::Client& client, PodPtr pod, json::Object patch, std::string subresource,
-                     std::stop_token stop);
+// Strategic merge patch of `pod` with its uid as precondition. The resourceVersion that it has since; nullopt: the pod
+// has gone, another has its name, or it has not the resourceVersion that the patch demands.
+Task<std::optional<std::string>> patch_pod(kube::Client& client, PodPtr pod, json::Object patch,
+                                           std::string subresource, std::stop_token stop);
 
-// Makes the pod tolerate the taint of its own bridge, for ever; only of the pod as it was read. False as above.
-Task<bool> add_toleration(kube::Client& client, PodPtr pod, std::stop_token stop);
+// Makes the pod tolerate the taint of its own bridge, for ever; only of the pod as it was read. As above.
+Task<std::optional<std::string>> add_toleration(kube::Client& client, PodPtr pod, std::stop_token stop);
 
 kube::ObjectReference reference_to(const kube::Pod& pod);
 

@@ -195,7 +195,8 @@ struct PodSync::Impl {
     std::string why;
     parts.must_lead();
     try {
-      co_return co_await patch_pod(parts.kube, pod, std::move(patch), "status", stop);
+      const auto told = co_await patch_pod(parts.kube, pod, std::move(patch), "status", stop);
+      co_return told.has_value();
     } catch (const kube::NotDone& error) {
       why = error.what();
     }
@@ -380,6 +381,7 @@ struct PodSync::Impl {
       const std::optional<slurm::Job> asked = co_await parts.mirror.ask(one.job, stop);
       if (!asked || !index.has_job(unit, *asked)) co_return std::nullopt;
     }
+    if (memory[unit].without_pods.contains(one.job) && co_await counts_on(one.job, stop)) co_return kCancelAgain;
     if (!parts.pods.following() || is_needed(*seen, unit) || index.holds_pod(*seen)) co_return kCancelAgain;
     parts.must_lead();
     std::string refused;
@@ -410,6 +412,18 @@ struct PodSync::Impl {
       parts.events.record(reference_to(*pod), kube::EventType::kWarning, "SlurmJobNotCancelled", "Cancelling",
                           "Slurm does not end job " + one.job.str() + ", which is tried again: " + why);
     }
+  }
+
+  // The API server itself says that a pod counts on a job that has waited for whoever comes: it may have come and been
+  // bound before the watch has told of it.
+  Task<bool> counts_on(JobId job, std::stop_token stop) {
+    const auto seen = parts.mirror.job(job);
+    const auto record = seen ? parse_record(seen->admin_comment) : std::nullopt;
+    const std::string ns = record && !record->pods.empty() ? record->pods.front().ns : std::string();
+    std::string label = std::string(names::kSlurmJobId) + "=" + job.str();
+    const json::Value list = co_await parts.kube.list(kube::resources::kPods, ns, {.labels = std::move(label)}, stop);
+    const json::Array* pods = json::array_at(list, {"items"});
+    co_return pods&& std::ranges::any_of(*pods, [](const json::Value& pod) { return needs_node(pod); });
   }
 
   Task<> check_over(NamespacedName key, Uid uid, Uid unit, bool& all_over, std::stop_token stop) {
@@ -448,9 +462,8 @@ struct PodSync::Impl {
     const PodPtr known = parts.pods.get(key);
     if (known && known->meta.uid == uid && known->terminal()) co_return true;
     const std::optional<json::Value> pod = co_await read_pod(parts.kube, key, uid, stop);
-    if (!pod || is_over(*pod)) co_return true;
+    if (!pod || !needs_node(*pod)) co_return true;
     if (is_bound(*pod)) co_return false;
-    if (json::find(*pod, {"metadata", "deletionTimestamp"}) != nullptr) co_return true;
     json::Interner interner;
     co_return !unit.empty() && unit_of(*kube::decode_pod(json::dump(*pod), interner)) != unit;
   }

@@ -20,7 +20,11 @@ json::Object mark_patch(const kube::Pod& pod, JobId job) {
                                     {"finalizers", json::Array{std::string(names::kFinalizer)}}}}};
 }
 
-json::Value binding(const kube::Pod& pod, const std::string& node, const UnitPlan::Bind& bind) {
+// Only of the pod as it was when it was last told its job: one that has got another since is not bound by this one,
+// however late the call comes.
+json::Value binding(const UnitPlan::Bind& bind, const std::string& version) {
+  const kube::Pod& pod = *bind.pod;
+  const std::string& node = bind.node->meta.key.name;
   json::Object annotations{{std::string(names::kSlurmNode), node}};
   if (bind.restarts > 0) annotations[names::kSlurmRestarts] = std::to_string(bind.restarts);
   if (bind.submitted > 0) annotations[names::kSlurmSubmitted] = std::to_string(bind.submitted);
@@ -29,6 +33,7 @@ json::Value binding(const kube::Pod& pod, const std::string& node, const UnitPla
                       {"metadata", json::Object{{"name", pod.meta.key.name},
                                                 {"namespace", pod.meta.key.ns},
                                                 {"uid", pod.meta.uid.str()},
+                                                {"resourceVersion", version},
                                                 {"annotations", std::move(annotations)}}},
                       {"target", json::Object{{"apiVersion", "v1"}, {"kind", "Node"}, {"name", node}}}};
 }
@@ -218,7 +223,7 @@ Task<bool> Scheduler::Impl::holds_pod(JobId job, Uid unit, std::stop_token stop)
   const std::optional<JobRecord> record = index->record(job);
   std::erase_if(marked, [&](const PodPtr& pod) {
     const auto written = memory[unit].marked.find(pod->meta.uid);
-    const bool its = label_of(*pod) == job || (written != memory[unit].marked.end() && written->second == job) ||
+    const bool its = label_of(*pod) == job || (written != memory[unit].marked.end() && written->second.job == job) ||
                      (record && std::ranges::find(record->uids, pod->meta.uid) != record->uids.end());
     return !its || !wants_node(*pod);
   });
@@ -261,14 +266,14 @@ Task<> Scheduler::Impl::settle(PodPtr pod, Uid unit, std::stop_token stop) {
 }
 
 Task<> Scheduler::Impl::mark_pod(UnitPlan::Mark mark, Uid unit, std::stop_token stop) {
-  bool marked = false;
+  std::optional<std::string> version;
   try {
-    marked = co_await patch_pod(kube, mark.pod, mark_patch(*mark.pod, mark.job), {}, stop);
+    version = co_await patch_pod(kube, mark.pod, mark_patch(*mark.pod, mark.job), {}, stop);
   } catch (const kube::Refused& error) {
     deny(unit, mark.pod, UnitMemory::Denial::What::kMark, error);
   }
-  if (!marked) co_return;  // the pod has gone, or is another by now; its event is on the way
-  memory[unit].marked[mark.pod->meta.uid] = mark.job;
+  if (!version) co_return;  // the pod has gone, or is another by now; its event is on the way
+  memory[unit].marked.insert_or_assign(mark.pod->meta.uid, UnitMemory::Marked{mark.job, *std::move(version)});
   controller->add_first(unit.str());
 }
 
@@ -320,7 +325,7 @@ Task<> Scheduler::Impl::bind_pods(std::vector<UnitPlan::Bind> binds, Uid unit, s
   }
   std::set<Uid> unready;
   co_await each_at_once(loop, binds, [this, &unit, &unready, &stop](const UnitPlan::Bind& bind) {
-    return tolerate(bind.pod, unit, unready, stop);
+    return tolerate(bind, unit, unready, stop);
   });
   co_await each_at_once(loop, binds, [this, &unit, &unready, &stop](const UnitPlan::Bind& bind) {
     return claim_devices(bind, unit, unready, stop);
@@ -366,17 +371,20 @@ Task<> Scheduler::Impl::drop_ended(std::vector<UnitPlan::Bind>& binds, Uid unit,
 
 // The webhook does it where it sees the pod. The taint of a node of ours evicts whoever does not tolerate it, so it
 // must stand before the binding.
-Task<> Scheduler::Impl::tolerate(PodPtr pod, Uid unit, std::set<Uid>& unready, std::stop_token stop) {
-  if (!needs_toleration(*pod)) co_return;
-  unready.insert(pod->meta.uid);
+Task<> Scheduler::Impl::tolerate(UnitPlan::Bind bind, Uid unit, std::set<Uid>& unready, std::stop_token stop) {
+  if (!needs_toleration(*bind.pod)) co_return;
+  const Uid uid = bind.pod->meta.uid;
+  unready.insert(uid);
   if (!may_act()) co_return;
-  bool done = false;
+  std::optional<std::string> version;
   try {
-    done = co_await add_toleration(kube, pod, stop);
+    version = co_await add_toleration(kube, bind.pod, stop);
   } catch (const kube::Refused& error) {
-    deny(unit, pod, UnitMemory::Denial::What::kBinding, error);
+    deny(unit, bind.pod, UnitMemory::Denial::What::kBinding, error);
   }
-  if (done) unready.erase(pod->meta.uid);
+  if (!version) co_return;
+  unready.erase(uid);
+  memory[unit].marked.insert_or_assign(uid, UnitMemory::Marked{bind.job, *std::move(version)});
 }
 
 Task<> Scheduler::Impl::claim_devices(UnitPlan::Bind bind, Uid unit, std::set<Uid>& unready, std::stop_token stop) {
@@ -384,23 +392,42 @@ Task<> Scheduler::Impl::claim_devices(UnitPlan::Bind bind, Uid unit, std::set<Ui
   unready.insert(bind.pod->meta.uid);
   if (!may_act()) co_return;
   const Uid uid = bind.pod->meta.uid;
-  std::string problem;
+  ClaimWriter::Ensured made;
   bool refused = false;
   try {
-    problem = co_await devices.make(bind.pod, std::move(*bind.device_claim), stop);
+    made = co_await devices.make(bind.pod, std::move(*bind.device_claim), stop);
   } catch (const kube::Refused& error) {
     refused = true;
     deny(unit, bind.pod, UnitMemory::Denial::What::kClaimRefused, error);
   }
   if (refused) co_return;
-  if (!problem.empty()) {
-    memory[unit].deny(uid, UnitMemory::Denial::What::kClaim, problem, loop.now());
-    notes.tell({"ClaimNotReady", std::move(problem), {}, {bind.pod}});
+  if (!made) {
+    memory[unit].deny(uid, UnitMemory::Denial::What::kClaim, made.error(), loop.now());
+    notes.tell({"ClaimNotReady", std::move(made.error()), {}, {bind.pod}});
     co_return;
   }
   unready.erase(uid);
+  if (!made->empty()) memory[unit].marked.insert_or_assign(uid, UnitMemory::Marked{bind.job, *std::move(made)});
   const auto denial = memory[unit].denied.find(uid);
   if (denial != memory[unit].denied.end() && denial->second.of_claim()) memory[unit].denied.erase(denial);
+}
+
+// Whoever else writes to the pod meanwhile, a condition or an annotation, changes nothing of its job.
+Task<> Scheduler::Impl::create_binding(UnitPlan::Bind bind, std::string version, std::stop_token stop) {
+  for (int more = 2;; --more) {
+    std::exception_ptr conflict;
+    try {
+      co_await kube.create_sub(kube::resources::kPods, bind.pod->meta.key, "binding", binding(bind, version), stop);
+      co_return;
+    } catch (const kube::Conflict&) {
+      conflict = std::current_exception();
+    }
+    const std::optional<json::Value> now = co_await read_pod(kube, bind.pod->meta.key, bind.pod->meta.uid, stop);
+    const bool changed = now && !is_bound(*now) && version_of(*now) != version;
+    const bool its = now && json::string_at(*now, {"metadata", "labels", names::kSlurmJobId}) == bind.job.str();
+    if (more == 0 || !changed || !its || !may_act()) std::rethrow_exception(conflict);
+    version = version_of(*now);
+  }
 }
 
 Task<> Scheduler::Impl::bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token stop) {
@@ -413,8 +440,9 @@ Task<> Scheduler::Impl::bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token 
   bool denied = false;
   bool unsure = false;
   try {
-    co_await kube.create_sub(kube::resources::kPods, bind.pod->meta.key, "binding", binding(*bind.pod, node, bind),
-                             stop);
+    const auto marked = memory[unit].marked.find(uid);
+    const bool unseen = marked != memory[unit].marked.end() && !marked->second.version.empty();
+    co_await create_binding(bind, unseen ? marked->second.version : bind.pod->meta.resource_version, stop);
   } catch (const kube::NotFound&) {
     failed = true;
   } catch (const kube::Conflict& error) {

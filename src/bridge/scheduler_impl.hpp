@@ -112,10 +112,11 @@ struct Scheduler::Impl {
   Task<> make_volume(UnitPlan::Volume volume, Uid unit, std::stop_token stop);
   Task<> read_layout(JobId job, Uid unit, std::stop_token stop);
   Task<> bind_pods(std::vector<UnitPlan::Bind> binds, Uid unit, std::stop_token stop);
-  Task<> tolerate(PodPtr pod, Uid unit, std::set<Uid>& unready, std::stop_token stop);
+  Task<> tolerate(UnitPlan::Bind bind, Uid unit, std::set<Uid>& unready, std::stop_token stop);
   Task<> claim_devices(UnitPlan::Bind bind, Uid unit, std::set<Uid>& unready, std::stop_token stop);
   Task<> drop_ended(std::vector<UnitPlan::Bind>& binds, Uid unit, std::stop_token stop);
   Task<> bind_pod(UnitPlan::Bind bind, Uid unit, std::stop_token stop);
+  Task<> create_binding(UnitPlan::Bind bind, std::string version, std::stop_token stop);
   void unassume(const Uid& unit, const Uid& pod);
   void deny(const Uid& unit, const PodPtr& pod, UnitMemory::Denial::What what, const kube::Error& error);
 };

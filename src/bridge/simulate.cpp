@@ -199,7 +199,7 @@ class Simulator final {
       last_steps(plan);
     } else {
       // Binding comes when the marks are written.
-      for (const UnitPlan::Mark& mark : plan.marks) memory.marked[mark.pod->meta.uid] = mark.job;
+      for (const UnitPlan::Mark& mark : plan.marks) memory.marked[mark.pod->meta.uid] = {mark.job};
       last_steps(next_step(view, memory, slurm));
     }
     if (out_.decisions.size() == before) nothing(view);

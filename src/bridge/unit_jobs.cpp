@@ -89,7 +89,7 @@ class Assigner final {
   State* owner_of(const kube::Pod& pod) {
     if (State* labelled = find(label_of(pod))) return labelled;
     const auto marked = memory_.marked.find(pod.meta.uid);
-    if (State* known = marked == memory_.marked.end() ? nullptr : find(marked->second)) return known;
+    if (State* known = marked == memory_.marked.end() ? nullptr : find(marked->second.job)) return known;
     const auto named = by_pod_.find(pod.meta.uid);
     return named == by_pod_.end() ? nullptr : named->second;
   }

@@ -24,7 +24,7 @@ UnitPlan UnitPlanner::run() {
       memory_.doubted.erase(pod->meta.uid);
     }
     const auto marked = memory_.marked.find(pod->meta.uid);
-    if (marked != memory_.marked.end() && marked->second == label_of(*pod)) memory_.marked.erase(marked);
+    if (marked != memory_.marked.end() && marked->second.job == label_of(*pod)) memory_.marked.erase(marked);
   }
   std::erase_if(memory_.binding, [this](const auto& one) {
     const TimePoint seen_by = one.second.since + kBindingSeenWithin;
@@ -150,7 +150,7 @@ void UnitPlanner::mark(const PodPtr& pod, const slurm::Job& job) {
 
 bool UnitPlanner::is_marked(const PodPtr& pod, JobId job) const {
   const auto known = memory_.marked.find(pod->meta.uid);  // younger than what the watch has told
-  if (known != memory_.marked.end()) return known->second == job;
+  if (known != memory_.marked.end()) return known->second.job == job;
   return label_of(*pod) == job && pod->meta.has_finalizer(names::kFinalizer);
 }
 

@@ -182,7 +182,11 @@ struct UnitMemory {
   std::map<std::string, TimePoint> refused;                      // hosts jobs were given back for, and until when
   // Hosts of running jobs that Kubernetes kept refusing, and until when they are not asked about again.
   std::map<std::pair<JobId, std::string>, TimePoint> given_up;
-  std::map<Uid, JobId> marked;  // label and finalizer written, maybe not seen back yet
+  struct Marked {
+    JobId job;
+    std::string version = {};  // of the pod since; empty: not known
+  };
+  std::map<Uid, Marked> marked;  // label and finalizer written, maybe not seen back yet
   struct Binding {
     NodeName node;
     TimePoint since{};

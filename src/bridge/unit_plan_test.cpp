@@ -398,7 +398,7 @@ TEST_F(UnitPlanTest, NothingIsKeptOfAUnitWhosePodHasItsNode) {
   mark(7);
   ASSERT_EQ(plan().binds.size(), 1u);
   memory.submitted = now;
-  memory.marked[pod.meta.uid] = JobId{7};
+  memory.marked[pod.meta.uid] = {JobId{7}};
   memory.binding[pod.meta.uid] = {NodeName("n2"), now};
   EXPECT_TRUE(plan().binds.empty());
   EXPECT_FALSE(memory.settled()) << "the binding is not seen yet";

@@ -46,6 +46,7 @@ void UnitPlanner::without_job(const std::vector<PodPtr>& pods) {
     if (packed) submit_more({pods.begin() + static_cast<std::ptrdiff_t>(taken), pods.end()});
   } else {
     plan_.waits_for_nodes = true;
+    wanted.error().pods = pods;  // also those that would not be of this job
     plan_.waiting.push_back(std::move(wanted.error()));
   }
 }

@@ -138,6 +138,7 @@ class WalkPodSync final : public Process {
       const auto asked = ask(one.job);
       if (!asked || !index_.has_job(unit, *asked)) return true;
     }
+    if (memory_[unit].without_pods.contains(one.job) && counts_on(one.job)) return false;
     if (index_.holds_pod(*seen)) return false;
     try {
       const auto effect = [&world = world_, one, begin] { world.cancel(one.job, "pod sync: " + one.why, begin); };
@@ -149,6 +150,16 @@ class WalkPodSync final : public Process {
     const bool ended = !now || now->states.ended();
     if (!ended) core_.poke(world_.now);
     return ended;
+  }
+  bool counts_on(JobId id) {
+    bool any = false;
+    kube([&] {
+      any = std::ranges::any_of(world_.pods, [id](const auto& one) {
+        const kube::Pod& pod = *one.second;
+        return label_of(pod) == id && !pod.terminal() && (pod.bound() || !pod.deleting());
+      });
+    });
+    return any;
   }
   bool pod_over(const NamespacedName& key, const Uid& uid, const Uid& unit) {
     const auto known = pods_.find(key);

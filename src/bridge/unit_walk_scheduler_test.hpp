@@ -281,7 +281,7 @@ class WalkScheduler final : public Process {
     const std::vector<Uid> named = record ? record->uids : std::vector<Uid>{};
     for (const PodPtr& pod : index_.pods(unit)) {
       const auto written = memory_[unit].marked.find(pod->meta.uid);
-      const bool its = label_of(*pod) == id || (written != memory_[unit].marked.end() && written->second == id) ||
+      const bool its = label_of(*pod) == id || (written != memory_[unit].marked.end() && written->second.job == id) ||
                        std::ranges::find(named, pod->meta.uid) != named.end();
       if (!its || !wants_node(*pod)) continue;
       if (memory_[unit].doubted.contains(pod->meta.uid)) return true;
@@ -315,14 +315,19 @@ class WalkScheduler final : public Process {
   void mark_pod(const UnitPlan::Mark& mark, const Uid& unit) {
     decided("mark", unit);
     bool marked = false;
+    std::string version;
     try {
-      write([&] { marked = world_.mark(mark.pod, mark.job); },
-            [&world = world_, mark] { world.mark(mark.pod, mark.job); });
+      write(
+          [&] {
+            marked = world_.mark(mark.pod, mark.job);
+            if (marked) version = world_.pod(mark.pod->meta.key)->meta.resource_version;
+          },
+          [&world = world_, mark] { world.mark(mark.pod, mark.job); });
     } catch (const Refused&) {
       deny(unit, mark.pod, UnitMemory::Denial::What::kMark);
     }
     if (!marked) return;
-    memory_[unit].marked[mark.pod->meta.uid] = mark.job;
+    memory_[unit].marked.insert_or_assign(mark.pod->meta.uid, UnitMemory::Marked{mark.job, version});
     add(unit);
   }
   void deny(const Uid& unit, const PodPtr& pod, UnitMemory::Denial::What what) {
@@ -353,6 +358,19 @@ class WalkScheduler final : public Process {
     });
     if (ended > 0) add(unit);
   }
+  void create_binding(const UnitPlan::Bind& bind, std::string version, TimePoint asked) {
+    for (int more = 2;; --more) {
+      try {
+        const auto effect = [&world = world_, bind, version, asked] { world.bind(bind, version, asked); };
+        return write(effect, effect);
+      } catch (const Conflict&) {
+        const PodPtr now = read(bind.pod->meta.key, bind.pod->meta.uid);
+        const bool changed = now && !now->bound() && now->meta.resource_version != version;
+        if (more == 0 || !changed || label_of(*now) != bind.job) throw;
+        version = now->meta.resource_version;
+      }
+    }
+  }
   void bind_pod(const UnitPlan::Bind& bind, const Uid& unit, TimePoint asked) {
     decided("bind", unit);
     const Uid& uid = bind.pod->meta.uid;
@@ -361,8 +379,9 @@ class WalkScheduler final : public Process {
     memory_[unit].binding.insert_or_assign(uid, UnitMemory::Binding{NodeName(node), world_.now});
     bool failed = false, unsure = false;
     try {
-      const auto effect = [&world = world_, bind, asked] { world.bind(bind, asked); };
-      write(effect, effect);
+      const auto marked = memory_[unit].marked.find(uid);
+      create_binding(
+          bind, marked == memory_[unit].marked.end() ? bind.pod->meta.resource_version : marked->second.version, asked);
     } catch (const NotFound&) {
       failed = true;
     } catch (const Conflict&) {

@@ -377,8 +377,8 @@ class Walk {
       const std::uint32_t life = world_.slurm.twists.at(id.value).life;
       if (world_.lives.at(life).unit.empty()) continue;
       const bool used = std::ranges::any_of(world_.pods, [&](const auto& one) {
-        const auto seat = world_.seats.find(one.second->meta.uid);
-        return !one.second->terminal() && seat != world_.seats.end() && seat->second.life == life;
+        const kube::Pod& pod = *one.second;
+        return !pod.terminal() && world_.seats.contains(pod.meta.uid) && holder(pod) == life;
       });
       if (!used) world_.violated(fmt::format("job {} has no pod and is not given back", id.value));
     }
@@ -389,10 +389,21 @@ class Walk {
     if (end && scheduler_->remembers() + pod_sync_->remembers() > 0)
       world_.violated("units that are over are remembered");
   }
+  // The job that the pod was bound by. Or one of its gang that got the id when slurmctld had lost that one, and runs
+  // where it does: pinned there as a job whose start was lost, it holds the node as well.
+  std::uint32_t holder(const kube::Pod& pod) const {
+    const Seat& seat = world_.seats.at(pod.meta.uid);
+    const JobId id = world_.lives.at(seat.life).id;
+    const auto now = world_.slurm.twists.find(id.value);
+    if (now == world_.slurm.twists.end() || world_.slurm.model.job(id) == nullptr) return seat.life;
+    const Life& life = world_.lives.at(now->second.life);
+    const bool holds = World::is_open(life) && life.unit == unit_of(pod) && life.runs.back().nodes.contains(seat.node);
+    return holds ? now->second.life : seat.life;
+  }
   // Its job holds its node, or it says that Slurm knows nothing of that.
   void check_known(const kube::Pod& pod) {
     const Seat& seat = world_.seats.at(pod.meta.uid);
-    const Life& life = world_.lives.at(seat.life);
+    const Life& life = world_.lives.at(holder(pod));
     const bool holds = World::is_open(life) && life.runs.back().restarts == seat.restarts &&
                        life.runs.back().nodes.contains(seat.node);
     const bool says = std::ranges::any_of(pod.conditions, [](const auto& one) {

@@ -231,10 +231,13 @@ class World {
     return true;
   }
   // `asked`: when the question was put by whose answer the job runs.
-  void bind(const UnitPlan::Bind& bind, TimePoint asked) {
+  // `demanded`: version of the pod.
+  void bind(const UnitPlan::Bind& bind, const std::string& demanded, TimePoint asked) {
     const PodPtr target = pod(bind.pod->meta.key);
     if (!target) throw NotFound();
-    if (target->meta.uid != bind.pod->meta.uid || target->bound() || target->deleting()) throw Conflict();
+    if (target->meta.resource_version != demanded || target->meta.uid != bind.pod->meta.uid || target->bound() ||
+        target->deleting())
+      throw Conflict();
     const std::string node = bind.node->meta.key.name;
     const std::uint32_t life = check_binding(bind, node, asked);
     check_neighbours(bind, node, life);

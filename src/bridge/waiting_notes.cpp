@@ -88,7 +88,9 @@ Task<> WaitingNotes::tell_one(NamespacedName key, Uid uid, std::stop_token stop)
 Task<> WaitingNotes::write(PodPtr pod, Waiting waiting, std::stop_token stop) {
   bool written = true;
   try {
-    written = co_await patch_pod(parts_.kube, pod, condition_patch(*pod, waiting, loop_.wall()), "status", stop);
+    const auto told =
+        co_await patch_pod(parts_.kube, pod, condition_patch(*pod, waiting, loop_.wall()), "status", stop);
+    written = told.has_value();
   } catch (const kube::Refused& error) {
     not_told(*pod, error);
   }

@@ -92,7 +92,8 @@ class ClusterMirror final {
   // That table was asked for after slurmctld last stopped answering. Until then an id may be another job's, though its
   // state is as before.
   bool listed_since_away() const noexcept;
-  // Until then, where the last table lacked it, and while slurmctld may not have saved it, its id may be another job's.
+  // Until then, where the last table lacked it, while slurmctld may not have saved it, and where nothing has confirmed
+  // its state for as long, its id may be another job's.
   bool may_be_lost(JobId id) const noexcept;
   // The same as full_as_of() of the node table.
   TimePoint nodes_as_of() const noexcept;

@@ -21,6 +21,8 @@ constexpr int kWantedFullShare = 3;
 constexpr Duration kFullGap = 100ms;
 constexpr Duration kSoon = 1s;
 constexpr Duration kLongestNodesGap = 5s;
+// Of regular tables. What no look tells of waits for them: two that came late must not put off the next for long.
+constexpr Duration kLongestGap = 2min;
 constexpr std::size_t kMaxStarts = 64;
 // Of the jobs of a close look: each kind; and of them those of the highest priority.
 constexpr std::size_t kClose = 64;
@@ -33,6 +35,10 @@ constexpr Duration kSameFor = 5min;
 // looks a minute.
 constexpr Duration kStartHold = 1100ms;
 constexpr Duration kGuessGap = 1min;
+
+Duration regular_gap(Duration interval, Duration cost) {
+  return std::max(interval, std::min(cost * kFullShare, kLongestGap));
+}
 
 }  // namespace
 
@@ -84,7 +90,7 @@ void MirrorCore::Look::answered(const Ask& ask, TimePoint now, Duration rest) no
 
 TimePoint MirrorCore::full_due() const {
   if (full_done_ == TimePoint::min()) return full_wanted_;
-  const TimePoint regular = full_done_ + std::max(options_.full_interval, full_cost_.usual * kFullShare);
+  const TimePoint regular = full_done_ + regular_gap(options_.full_interval, full_cost_.usual);
   const TimePoint wanted = std::max(full_wanted_, full_done_ + std::max(kFullGap, full_cost_.usual * kWantedFullShare));
   return std::min(regular, wanted);
 }
@@ -92,7 +98,7 @@ TimePoint MirrorCore::full_due() const {
 TimePoint MirrorCore::nodes_due() const {
   if (!options_.want_nodes) return TimePoint::max();
   if (nodes_done_ == TimePoint::min()) return nodes_wanted_;
-  const TimePoint regular = nodes_done_ + std::max(options_.node_interval, nodes_cost_.usual * kFullShare);
+  const TimePoint regular = nodes_done_ + regular_gap(options_.node_interval, nodes_cost_.usual);
   // Somebody waits for it. One slow answer, as the first one of a slurmrestd under load, must not make him wait long.
   const Duration gap = std::min(nodes_cost_.usual * kWantedFullShare, kLongestNodesGap);
   const TimePoint wanted = std::max(nodes_wanted_, nodes_done_ + std::max<Duration>(kSoon, gap));
@@ -625,6 +631,7 @@ void MirrorCore::remember_gone(JobId id) {
 Knowledge MirrorCore::knowledge(JobId id) const noexcept {
   if (!reachable_ || !synced_) return Knowledge::kUnknown;
   if (jobs_.find(id)) return Knowledge::kPresent;
+  if (asked_about_.contains(id)) return Knowledge::kUnknown;  // a look named it: the id was given anew
   if (gone_.contains(id)) return Knowledge::kGone;
   const bool below = id.value <= std::min(highest_, highest_before_);
   return below && counted_tables_ >= kTables ? Knowledge::kGone : Knowledge::kUnknown;

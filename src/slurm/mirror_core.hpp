@@ -105,7 +105,8 @@ class MirrorCore final {
   bool may_be_lost(JobId id, TimePoint now) const noexcept {
     const auto* entry = jobs_.entry(id);
     if (!listed_since_away()) return true;
-    return entry != nullptr && (entry->lost || now < entry->first_at + kSurelySaved);
+    if (entry == nullptr) return false;
+    return entry->lost || now < entry->first_at + kSurelySaved || now > entry->confirmed_at + kSurelySaved;
   }
   // The job runs as its record says, and had started so when the answer came in that said first that it runs: that of a
   // cheap look, which its record may be some time behind. nullopt: not known.

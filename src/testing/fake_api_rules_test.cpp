@@ -10,6 +10,9 @@ const std::string kP0 = std::string(kPods) + "/p0";
 
 TEST_F(FakeApiTest, DeletesWithGrace) {
   pods(2);
+  json::Value of_another = make_binding("p0", "n1");
+  json::at_or_create(of_another, {"metadata", "resourceVersion"}) = "1";
+  EXPECT_EQ(post(kP0 + "/binding", of_another).status, 409);
   EXPECT_EQ(post(kP0 + "/binding", make_binding("p0", "n1")).status, 201);
   const Answer refused = post(kP0 + "/binding", make_binding("p0", "n2"));
   EXPECT_EQ(refused.status, 409);

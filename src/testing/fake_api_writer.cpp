@@ -274,6 +274,15 @@ Draft ApiWriter::bind(ApiTable& table, std::string_view ns, std::string_view nam
                                            "failed: UID in precondition: {}, UID in object meta: {}",
                                            uid, uid_of(before->value)));
   }
+  const std::string_view version = json::string_at(binding, {"metadata", "resourceVersion"});
+  const std::string_view now_at = json::string_at(before->value, {"metadata", "resourceVersion"});
+  if (!version.empty() && version != now_at) {
+    throw ApiFailure::conflict(shown, name,
+                               fmt::format("StorageError: invalid object, Code: 4, AdditionalErrorMsg: Precondition "
+                                           "failed: ResourceVersion in precondition: {}, ResourceVersion in object "
+                                           "meta: {}",
+                                           version, now_at));
+  }
   const std::string node(json::string_at(binding, {"target", "name"}));
   if (node.empty()) {
     throw ApiFailure::invalid({"", "v1", "bindings", "Binding", true}, name, "target.name", "Required value",
