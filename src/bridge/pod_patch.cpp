@@ -26,6 +26,10 @@ std::string_view version_of(const json::Value& pod) {
   return json::string_at(pod, {"metadata", "resourceVersion"});
 }
 
+std::string_view job_label(const json::Value& pod) {
+  return json::string_at(pod, {"metadata", "labels", names::kSlurmJobId});
+}
+
 bool needs_node(const json::Value& pod) {
   if (is_over(pod)) return false;
   return is_bound(pod) || json::find(pod, {"metadata", "deletionTimestamp"}) == nullptr;

@@ -16,6 +16,7 @@ Task<std::optional<json::Value>> read_pod(kube::Client& client, NamespacedName k
 bool is_bound(const json::Value& pod);
 bool is_over(const json::Value& pod);
 std::string_view version_of(const json::Value& pod);
+std::string_view job_label(const json::Value& pod);
 // It has a node, or may get one yet.
 bool needs_node(const json::Value& pod);
 

@@ -260,10 +260,14 @@ class PodPlanner final {
     if (needed && (view.record.legacy || overwritten)) adopt(view);
     if (needed) memory_.without_pods.erase(view.job->id);
     if (needed || waits_for_successors(view) || waits_for_the_scheduler(view)) return;
-    PodSyncPlan::Cancel cancel{view.job->id, {}, {}, view_.pods.empty() ? "its pods are gone" : "its pods are over"};
+    PodSyncPlan::Cancel cancel{
+        view.job->id, {}, {}, view_.pods.empty() ? "its pods are gone" : "its pods are over", {}};
     for (std::size_t i = 0; i < view.record.uids.size() && i < view.record.pods.size(); ++i) {
       const kube::Pod* pod = pod_of(view.record.uids[i]);
-      if (pod != nullptr && !counts_by_record(*pod, view)) continue;
+      if (pod != nullptr && !counts_by_record(*pod, view)) {
+        if (needs_job(*pod)) cancel.elsewhere.push_back({pod->meta.key, pod->meta.uid, label_of(*pod)});
+        continue;
+      }
       cancel.pods.push_back(view.record.pods[i]);
       cancel.uids.push_back(view.record.uids[i]);
     }

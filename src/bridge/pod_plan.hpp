@@ -84,6 +84,13 @@ struct PodSyncPlan {
     std::vector<NamespacedName> pods;  // that must be seen to be gone or over once more before
     std::vector<Uid> uids;
     std::string why;
+    // Pods that its record names, too, and that count on another job: they must be seen to name that one still.
+    struct Elsewhere {
+      NamespacedName pod;
+      Uid uid;
+      JobId job;
+    };
+    std::vector<Elsewhere> elsewhere = {};
   };
   struct Adopt {
     JobId job;

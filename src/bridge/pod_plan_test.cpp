@@ -394,6 +394,23 @@ TEST_F(PodPlanTest, TheJobIsCancelledOnceThePodIsOverAndThenTheFinalizerGoes) {
   EXPECT_EQ(made.releases.size(), 1u);
 }
 
+// The random walk found it: the pod has been told this job, and runs, and the watch is late.
+TEST_F(PodPlanTest, APodThatCountsOnAnotherJobIsSeenToDoSoBeforeThisOneIsCancelled) {
+  set_job(slurm::JobState::kRunning);
+  auto other = std::make_shared<slurm::Job>(*view.jobs[0].job);
+  other->id = JobId{8};
+  view.jobs.push_back({other, view.jobs[0].record, {}});
+  view.labelled[JobId{8}] = {slurm::Knowledge::kPresent, other};
+  pod.meta.labels = {{interner(names::kSlurmJobId), interner("8")}};
+  const PodSyncPlan made = plan();
+  ASSERT_EQ(made.cancels.size(), 1u);
+  EXPECT_EQ(made.cancels[0].job, JobId{7});
+  EXPECT_TRUE(made.cancels[0].uids.empty());
+  ASSERT_EQ(made.cancels[0].elsewhere.size(), 1u);
+  EXPECT_EQ(made.cancels[0].elsewhere[0].uid, pod.meta.uid);
+  EXPECT_EQ(made.cancels[0].elsewhere[0].job, JobId{8});
+}
+
 // The scheduler may be giving the node of a member that is over to one that waits.
 TEST_F(PodPlanTest, AJobOfAGangIsLeftToTheSchedulerWhileMembersWait) {
   set_job(slurm::JobState::kRunning);

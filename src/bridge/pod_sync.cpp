@@ -373,6 +373,9 @@ struct PodSync::Impl {
     co_await each_at_once(loop, numbers, [this, &one, &unit, &all_over, &stop](std::size_t i) {
       return check_over(one.pods[i], one.uids[i], unit, all_over, stop);
     });
+    for (const PodSyncPlan::Cancel::Elsewhere& other : one.elsewhere) {
+      all_over = all_over && co_await counts_elsewhere(other, stop);
+    }
     if (!all_over) co_return kCancelAgain;
     const auto seen = parts.mirror.job(one.job);
     if (!seen) co_return std::nullopt;
@@ -423,7 +426,13 @@ struct PodSync::Impl {
     std::string label = std::string(names::kSlurmJobId) + "=" + job.str();
     const json::Value list = co_await parts.kube.list(kube::resources::kPods, ns, {.labels = std::move(label)}, stop);
     const json::Array* pods = json::array_at(list, {"items"});
-    co_return pods&& std::ranges::any_of(*pods, [](const json::Value& pod) { return needs_node(pod); });
+    co_return pods != nullptr&& std::ranges::any_of(*pods, needs_node);
+  }
+
+  // Where the watch is late it may have been given to this job since.
+  Task<bool> counts_elsewhere(PodSyncPlan::Cancel::Elsewhere other, std::stop_token stop) {
+    const std::optional<json::Value> pod = co_await read_pod(parts.kube, other.pod, other.uid, stop);
+    co_return !pod || !needs_node(*pod) || job_label(*pod) == other.job.str();
   }
 
   Task<> check_over(NamespacedName key, Uid uid, Uid unit, bool& all_over, std::stop_token stop) {

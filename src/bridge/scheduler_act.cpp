@@ -424,7 +424,7 @@ Task<> Scheduler::Impl::create_binding(UnitPlan::Bind bind, std::string version,
     }
     const std::optional<json::Value> now = co_await read_pod(kube, bind.pod->meta.key, bind.pod->meta.uid, stop);
     const bool changed = now && !is_bound(*now) && version_of(*now) != version;
-    const bool its = now && json::string_at(*now, {"metadata", "labels", names::kSlurmJobId}) == bind.job.str();
+    const bool its = now && job_label(*now) == bind.job.str();
     if (more == 0 || !changed || !its || !may_act()) std::rethrow_exception(conflict);
     version = version_of(*now);
   }

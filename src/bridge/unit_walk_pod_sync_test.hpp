@@ -132,6 +132,11 @@ class WalkPodSync final : public Process {
     for (std::size_t i = 0; i < std::min(one.pods.size(), one.uids.size()); ++i) {
       if (!pod_over(one.pods[i], one.uids[i], unit)) return false;
     }
+    for (const PodSyncPlan::Cancel::Elsewhere& other : one.elsewhere) {
+      const PodPtr pod = read(other.pod, other.uid);
+      const bool needs = pod && !pod->terminal() && (pod->bound() || !pod->deleting());
+      if (needs && label_of(*pod) != other.job) return false;
+    }
     const auto seen = job(one.job);
     if (!seen) return true;
     if (requeued(*seen) || core_.may_be_lost(one.job, world_.now)) {
