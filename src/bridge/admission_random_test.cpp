@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cstdlib>
 #include <random>
 
 #include "bridge/admission_model_test.hpp"
@@ -15,12 +14,13 @@
 #include "bridge/description.hpp"
 #include "bridge/names.hpp"
 #include "json/patch.hpp"
+#include "testing/from_environment.hpp"
 
 namespace bascule::bridge {
 namespace {
 
 using namespace admission_model;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // --- the rules -------------------------------------------------------------------------------------------------------
 
@@ -286,7 +286,7 @@ class Trial {
     ASSERT_TRUE(review) << review.error();
     const Managed state = managed(config_, ns_, nullptr);
     judge(validate(config_, *review, state), *review);
-    if (!testing::Test::HasFailure()) follow(mutate(config_, *review, state), *review, state);
+    if (!::testing::Test::HasFailure()) follow(mutate(config_, *review, state), *review, state);
   }
 
  private:
@@ -364,8 +364,7 @@ class Trial {
 
 // More with BASCULE_SEEDS.
 TEST(AdmissionRandom, WhatIsLetThroughKeepsTheRulesAndWhatIsRefusedNamesTheField) {
-  const char* more = std::getenv("BASCULE_SEEDS");
-  const std::uint64_t seeds = more ? std::strtoull(more, nullptr, 10) : 30'000;
+  const std::uint64_t seeds = bascule::testing::from_environment("BASCULE_SEEDS", 30'000);
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Trial(seed).run();

@@ -31,22 +31,20 @@ Task<std::optional<JobLayout>> DeviceClaims::layout(JobId job, std::stop_token s
 
 Task<ClaimWriter::Ensured> DeviceClaims::make(PodPtr pod, WantedClaim claim, std::stop_token stop) {
   const Uid uid = pod->meta.uid;
-  std::string problem;
   ClaimWriter::Ensured made;
   for (const DeviceId& device : claim.devices()) {
     const std::string holder = ledger().holder(device, *pod);
-    if (!holder.empty()) problem = "device " + device.str() + " is held by " + holder;
+    if (!holder.empty()) made = std::unexpected("device " + device.str() + " is held by " + holder);
   }
-  if (problem.empty()) {
+  if (made) {
     ledger().assume(*pod, claim.devices());
     made = co_await writer_.ensure(pod, claim, stop);
-    if (!made) problem = made.error();
     const ClaimPtr seen = ledger().claim_of(*pod);  // of an earlier try: no change will come to tell of it
-    if (!problem.empty() || (seen && seen->allocated && stands_for(*seen, claim))) forget(uid);
+    if (!made || (seen && seen->allocated && stands_for(*seen, claim))) forget(uid);
   }
-  if (problem.empty()) co_return made;
-  log::limited(log::Level::kWarning, 1s, "pod without its claim", {{"pod", pod->meta.key}, {"why", problem}});
-  co_return std::unexpected("the pod's devices are not claimed yet: " + problem);
+  if (made) co_return made;
+  log::limited(log::Level::kWarning, 1s, "pod without its claim", {{"pod", pod->meta.key}, {"why", made.error()}});
+  co_return std::unexpected("the pod's devices are not claimed yet: " + made.error());
 }
 
 Task<> DeviceClaims::undo(PodPtr pod, NamespacedName claim, std::stop_token stop) {

@@ -6,13 +6,14 @@
 #include <random>
 
 #include "bridge/node_world_test.hpp"
+#include "testing/from_environment.hpp"
 
 namespace bascule::bridge {
 namespace {
 
 using namespace std::chrono_literals;
 using namespace node_world;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // One node, everybody who may act on it, and a Slurm that does as told.
 class Walk {
@@ -271,8 +272,10 @@ class Walk {
   std::optional<slurm::Node> slurm_;
 };
 
+// More with BASCULE_SEEDS.
 TEST(NodePlanWalk, KeepsItsPromisesAndComesToRest) {
-  for (unsigned seed = 1; seed <= 2000; ++seed) {
+  const std::uint64_t seeds = bascule::testing::from_environment("BASCULE_SEEDS", 2000);
+  for (unsigned seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Walk walk(seed);
     for (int i = 0; i < 60; ++i) walk.step();

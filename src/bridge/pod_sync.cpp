@@ -426,7 +426,8 @@ struct PodSync::Impl {
     std::string label = std::string(names::kSlurmJobId) + "=" + job.str();
     const json::Value list = co_await parts.kube.list(kube::resources::kPods, ns, {.labels = std::move(label)}, stop);
     const json::Array* pods = json::array_at(list, {"items"});
-    co_return pods != nullptr&& std::ranges::any_of(*pods, needs_node);
+    if (pods == nullptr) co_return false;
+    co_return std::ranges::any_of(*pods, needs_node);
   }
 
   // Where the watch is late it may have been given to this job since.

@@ -8,10 +8,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
 
 #include "bridge/unit_walk_pod_sync_test.hpp"
 #include "bridge/unit_walk_scheduler_test.hpp"
+#include "testing/from_environment.hpp"
 
 namespace bascule::bridge::unit_walk {
 namespace {
@@ -465,14 +465,9 @@ bool walk(std::uint64_t seed, bool telling, Sum& sum) {
   return !walk.failed();
 }
 
-std::uint64_t number(const char* variable, std::uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
-}
-
 TEST(UnitWalk, KeepsItsPromisesAndComesToRest) {
-  const std::uint64_t first = number("UNIT_WALK_SEED", 1);
-  const std::uint64_t steps = number("UNIT_WALK_STEPS", 800'000);
+  const std::uint64_t first = bascule::testing::from_environment("UNIT_WALK_SEED", 1);
+  const std::uint64_t steps = bascule::testing::from_environment("UNIT_WALK_STEPS", 800'000);
   Sum sum;
   std::uint64_t seed = first;
   for (; sum.steps < steps; ++seed) {

@@ -2,7 +2,6 @@
 // with old data or not at all.
 #include <gmock/gmock.h>
 
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <queue>
@@ -10,6 +9,7 @@
 
 #include "slurm/mirror_core.hpp"
 #include "testing/fake_slurm_model.hpp"
+#include "testing/from_environment.hpp"
 
 namespace bascule::slurm {
 namespace {
@@ -373,8 +373,7 @@ class Simulation {
 
 TEST(MirrorSimulation, NeverLosesWhatExistsAndConverges) {
   // More with BASCULE_SEEDS.
-  const char* more = std::getenv("BASCULE_SEEDS");
-  const std::uint64_t seeds = more ? std::strtoull(more, nullptr, 10) : 150;
+  const std::uint64_t seeds = bascule::testing::from_environment("BASCULE_SEEDS", 150);
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Simulation simulation(seed);

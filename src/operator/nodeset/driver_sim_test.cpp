@@ -7,6 +7,7 @@
 #include <random>
 
 #include "operator/nodeset/driver_test_world.hpp"
+#include "testing/from_environment.hpp"
 
 namespace bascule::op::nodeset {
 namespace {
@@ -337,7 +338,10 @@ TEST(FormerLeaderTest, NothingIsDoneByALookOfBefore) {
 
 INSTANTIATE_TEST_SUITE_P(Effects, FrozenDriverTest, ::testing::Range<std::uint64_t>(0, 8));
 
-INSTANTIATE_TEST_SUITE_P(Seeds, DriverSimTest, ::testing::Range<std::uint64_t>(1, 5));
+// More with BASCULE_SEEDS.
+INSTANTIATE_TEST_SUITE_P(Seeds, DriverSimTest,
+                         ::testing::Range<std::uint64_t>(1,
+                                                         1 + bascule::testing::from_environment("BASCULE_SEEDS", 4)));
 
 }  // namespace
 }  // namespace bascule::op::nodeset

@@ -6,6 +6,7 @@
 #include "base/time.hpp"
 #include "operator/nodeset/records.hpp"
 #include "operator/nodeset/sim_operator.hpp"
+#include "testing/from_environment.hpp"
 
 namespace bascule::op::nodeset {
 namespace {
@@ -298,29 +299,24 @@ std::size_t weather(std::uint64_t seed, Storm storm, int steps) {
       come_to_rest(world, op);
       check_rest(world, op);
     }
-    if (testing::Test::HasFailure()) {
+    if (::testing::Test::HasFailure()) {
       ADD_FAILURE() << "seed " << seed << " step " << i;
       break;
     }
   }
-  if (!testing::Test::HasFailure()) end(world, op, seed);
+  if (!::testing::Test::HasFailure()) end(world, op, seed);
   return op.actions;
-}
-
-std::uint64_t number(const char* variable, std::uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
 // NODESET_SEED: the first seed; NODESET_WORLDS: how many worlds instead of three.
 void storms(Storm storm) {
   constexpr int kSteps = 1200;
   std::size_t actions = 0;
-  const std::uint64_t first = number("NODESET_SEED", 1);
-  const std::uint64_t worlds = number("NODESET_WORLDS", 3);
+  const std::uint64_t first = bascule::testing::from_environment("NODESET_SEED", 1);
+  const std::uint64_t worlds = bascule::testing::from_environment("NODESET_WORLDS", 3);
   for (std::uint64_t seed = first; seed < first + worlds; ++seed) {
     actions += weather(seed, storm, kSteps);
-    if (testing::Test::HasFailure()) return;
+    if (::testing::Test::HasFailure()) return;
   }
   EXPECT_GT(actions, worlds * kSteps / 4);
 }

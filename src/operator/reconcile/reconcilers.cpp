@@ -314,6 +314,7 @@ struct Reconcilers::Impl {
     }
     watchers.finish(reader);
     if (stop.stop_requested()) co_return runtime::Result{};
+    wait_for_pods(name.ns, plan);
     telling.tell(*kind.resource, *object, reader, plan);
     if (kind.status) co_await telling.write_status(object, *kind.resource, reader, plan, stop);
     if (failure) std::rethrow_exception(failure);
@@ -384,7 +385,6 @@ struct Reconcilers::Impl {
       try {
         const Outcome outcome = co_await children.ensure(child, stop);
         report(kind, *object, child, key, outcome, plan);
-        wait_for_pods(*child.resource, key, plan);
         if (files && (outcome == Outcome::kForeign || outcome == Outcome::kGoing)) files_stand = false;
       } catch (const kube::Error& error) {
         failed(kind, *object, *child.resource, key, error, plan);
@@ -409,12 +409,17 @@ struct Reconcilers::Impl {
     }
   }
 
-  // The plan read a workload's status before it was written; the cache may show the write already, or not yet.
-  void wait_for_pods(const kube::Resource& resource, const NamespacedName& key, Plan& plan) const {
-    if (!is_workload(resource) || !plan.waits.empty()) return;
-    if (children.is_unseen(resource, key)) return plan.wait(pods_follow(resource, key.name));
-    const ObjectPtr cached = parts.caches.get(resource, key);
-    if (auto wait = workload_wait(resource, key.name, cached ? &cached->value : nullptr)) plan.wait(*std::move(wait));
+  // The plan read the status of workloads before they were written; the cache may show the write by now, or not yet.
+  void wait_for_pods(const std::string& ns, Plan& plan) const {
+    for (const Child& child : plan.children) {
+      const kube::Resource& resource = *child.resource;
+      if (!is_workload(resource) || !plan.waits.empty()) continue;
+      const NamespacedName key{ns, std::string(json::string_at(child.object, {"metadata", "name"}))};
+      const ObjectPtr cached = parts.caches.get(resource, key);
+      auto wait = workload_wait(resource, key.name, cached ? &cached->value : nullptr);
+      if (children.is_unseen(resource, key)) wait = pods_follow(resource, key.name);
+      if (wait) plan.wait(*std::move(wait));
+    }
   }
 
   // For events; without its uid when the cache has not seen it.
