@@ -67,7 +67,7 @@ Faults place_rules(const Model& pod) {
   if (pod.anti_affinity > Terms::kOfHosts) refuse("spec.affinity.podAntiAffinity.required");
   const bool shares =
       speaks_for_itself(pod) && std::ranges::any_of(pod.values, [](const Value* value) { return value->shares_nodes; });
-  if (pod.anti_affinity == Terms::kOfHosts && shares) refuse("spec.affinity.podAntiAffinity.required");
+  if (pod.anti_affinity == Terms::kOfHosts && shares) faults["shares nodes"] = "spec.affinity.podAntiAffinity.required";
   return faults;
 }
 

@@ -30,7 +30,7 @@ class Walk {
     admin_drain_ = slurm_ && drained() && !is_our_drain();
     if (slurm_) set(*slurm_, slurm::NodeFlag::kReserved, false);
     world_.slurm_known = world_.nodes_known = true;
-    for (int i = 0; i < 12; ++i) {
+    for (int i = 0; i < 30; ++i) {  // one in eight comes to nothing
       if (slurm_) make_idle();
       world_.now += 61s;
       act();
@@ -47,11 +47,11 @@ class Walk {
   }
   bool is_stranded() const { return slurm_->states.base == slurm::NodeState::kAllocated; }
   bool is_hybrid() const { return slurm_ && !slurm_->states.has(slurm::NodeFlag::kExternal); }
-  // What is down for our reason nobody but us puts into service again.
+  // What is down for our reason nobody but us puts into service again, unless it has a slurmd, which comes back.
   void make_idle() {
     if (is_stranded()) return;
     if (slurm_->states.base == slurm::NodeState::kDown) {
-      if (is_our_reason(slurm_->reason, kSelf.cluster)) return;
+      if (!is_hybrid() && is_our_reason(slurm_->reason, kSelf.cluster)) return;
       if (!drained()) slurm_->reason.clear();
     }
     slurm_->states.base = slurm::NodeState::kIdle;
