@@ -224,6 +224,27 @@ TEST_F(JobStatesTest, EachHasItsMeaningForAPodThatRuns) {
 }
 
 // Another member of the gang may have it: the unit tells nothing.
+// The random walk found it: a late table hid that the job had been requeued and started again.
+TEST(JobStates, AnAnswerConfirmsOnlyTheRunThatIsKnown) {
+  slurm::Job known;
+  known.states.base = JobState::kRunning;
+  known.nodes = "n1";
+  EXPECT_TRUE(confirms(known, &known));
+  EXPECT_FALSE(confirms(known, nullptr));
+  slurm::Job answer = known;
+  answer.restart_count = 1;
+  EXPECT_FALSE(confirms(answer, &known));
+  answer = known;
+  answer.nodes = "n2";
+  EXPECT_FALSE(confirms(answer, &known));
+  answer = known;
+  answer.submit_time = 1;
+  EXPECT_FALSE(confirms(answer, &known)) << "another of its id";
+  answer = known;
+  answer.states.base = JobState::kCancelled;
+  EXPECT_FALSE(confirms(answer, &known));
+}
+
 TEST_F(JobStatesTest, AJobThatGotTheIdAnewIsNotThePods) {
   slurm::Job job;
   job.id = JobId{7};

@@ -384,7 +384,8 @@ struct PodSync::Impl {
       const std::optional<slurm::Job> asked = co_await parts.mirror.ask(one.job, stop);
       if (!asked || !index.has_job(unit, *asked)) co_return std::nullopt;
     }
-    if (memory[unit].without_pods.contains(one.job) && co_await counts_on(one.job, stop)) co_return kCancelAgain;
+    const bool is_for_others = requeued(*seen) || memory[unit].without_pods.contains(one.job);
+    if (is_for_others && co_await counts_on(one.job, stop)) co_return kCancelAgain;
     if (!parts.pods.following() || is_needed(*seen, unit) || index.holds_pod(*seen)) co_return kCancelAgain;
     parts.must_lead();
     std::string refused;
@@ -417,8 +418,8 @@ struct PodSync::Impl {
     }
   }
 
-  // The API server itself says that a pod counts on a job that has waited for whoever comes: it may have come and been
-  // bound before the watch has told of it.
+  // The API server itself says that a pod counts on a job that waits, or waited, for whoever comes: it may have come
+  // and been bound before the watch has told of it.
   Task<bool> counts_on(JobId job, std::stop_token stop) {
     const auto seen = parts.mirror.job(job);
     const auto record = seen ? parse_record(seen->admin_comment) : std::nullopt;

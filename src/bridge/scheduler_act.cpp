@@ -80,7 +80,7 @@ Task<> Scheduler::Impl::act(const UnitPlan& plan, Uid unit, std::stop_token stop
 Task<> Scheduler::Impl::confirm(JobId job, Uid unit, std::stop_token stop) {
   memory[unit].confirmed.erase(job);
   const std::optional<slurm::Job> asked = co_await mirror.ask(job, stop);
-  if (asked && runs(*asked)) {
+  if (asked && confirms(*asked, mirror.job(job).get())) {
     memory[unit].confirmed[job] = loop.now() + kConfirmWithin;
     controller->add(unit.str());
   } else {

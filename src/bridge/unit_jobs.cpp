@@ -334,6 +334,11 @@ bool is_configuring(const slurm::Job& job) {
   return runs(job) && job.states.has(slurm::JobFlag::kConfiguring);
 }
 
+bool confirms(const slurm::Job& answer, const slurm::Job* known) {
+  return known != nullptr && runs(answer) && runs(*known) && answer.restart_count == known->restart_count &&
+         answer.submit_time == known->submit_time && answer.nodes == known->nodes;
+}
+
 bool requeued(const slurm::Job& job) {
   return job.restart_count > 0 || is_requeuing(job.states);
 }

@@ -42,6 +42,9 @@ bool runs(const slurm::Job& job);       // RUNNING and not on its way out
 // ... but its nodes boot, or PrologSlurmctld has not ended: not to be used yet, and the job is queued again should it
 // fail.
 bool is_configuring(const slurm::Job& job);
+// An answer of slurmctld alone says that the job still runs as it is known to (nullptr: it is not known). One that the
+// mirror has dropped, for an older one that came in meanwhile, may speak of another run.
+bool confirms(const slurm::Job& answer, const slurm::Job* known);
 // Slurm has put the job back into its queue at least once, after preemption or by an administrator.
 bool requeued(const slurm::Job& job);
 // ... because it could not be launched, and holds it until somebody releases it (24.11): it is nobody's to inherit.

@@ -143,7 +143,8 @@ class WalkPodSync final : public Process {
       const auto asked = ask(one.job);
       if (!asked || !index_.has_job(unit, *asked)) return true;
     }
-    if (memory_[unit].without_pods.contains(one.job) && counts_on(one.job)) return false;
+    const bool is_for_others = requeued(*seen) || memory_[unit].without_pods.contains(one.job);
+    if (is_for_others && counts_on(one.job)) return false;
     if (index_.holds_pod(*seen)) return false;
     try {
       const auto effect = [&world = world_, one, begin] { world.cancel(one.job, "pod sync: " + one.why, begin); };

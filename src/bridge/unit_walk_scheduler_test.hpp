@@ -170,7 +170,7 @@ class WalkScheduler final : public Process {
     memory_[unit].confirmed.erase(id);
     const auto asked = ask(id);
     world_.tell([&] { return fmt::format("confirm {}: {}", id.value, asked ? slurm::print(asked->states) : "none"); });
-    if (asked && runs(*asked)) {
+    if (asked && confirms(*asked, job(id).get())) {
       memory_[unit].confirmed[id] = world_.now + kConfirmWithin;
       add(unit);
     } else {
