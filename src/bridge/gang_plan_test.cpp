@@ -593,6 +593,21 @@ TEST_F(PackedGangTest, TheMinimumFirstAndTheRestByJobsOfTheirOwn) {
   EXPECT_EQ(parse_record(*p.submit->admin_comment)->uids, std::vector{Uid("uid-c")});
 }
 
+// The random walk found it: a job of the gang was requeued and its node given to the next one, which had not been
+// confirmed since.
+TEST_F(PackedGangTest, TwoJobsThatNoLookHasShownTogetherDoNotShareANodeInOnePlan) {
+  view.root->gang->minimum = 1;
+  mark(*add_pod("a"), 7);
+  mark(*add_pod("b"), 8);
+  add_job(7, {"a"}, "n1", {2});
+  add_job(8, {"b"}, "n1", {2});
+  EXPECT_THAT(bound(plan()), ElementsAre("a@n1", "b@n1")) << "one look has shown both";
+  view.jobs[0].confirmed_at -= 1s;
+  const UnitPlan p = plan();
+  EXPECT_THAT(bound(p), ElementsAre("a@n1"));
+  EXPECT_LE(*p.wake, now + 1s);
+}
+
 // The random walk found it: those that get jobs of their own later were told nothing.
 TEST_F(PackedGangTest, WhereNobodyFitsAllAreTold) {
   for (const char* name : {"a", "b", "c", "d"}) add_pod(name, 1000);

@@ -13,6 +13,15 @@ Task<std::optional<json::Value>> read_pod(kube::Client& client, NamespacedName k
   co_return std::nullopt;
 }
 
+Task<json::Array> pods_of_job(kube::Client& client, std::string ns, JobId job, std::stop_token stop) {
+  std::string label = std::string(names::kSlurmJobId) + "=" + job.str();
+  const json::Value list =
+      co_await client.list(kube::resources::kPods, std::move(ns), {.labels = std::move(label)}, stop);
+  const json::Array* pods = json::array_at(list, {"items"});
+  if (pods == nullptr) co_return json::Array();
+  co_return *pods;
+}
+
 bool is_bound(const json::Value& pod) {
   return !json::string_at(pod, {"spec", "nodeName"}).empty();
 }

@@ -13,6 +13,8 @@ namespace bascule::bridge {
 
 // By the API server's own word. nullopt: it has gone, or another has its name.
 Task<std::optional<json::Value>> read_pod(kube::Client& client, NamespacedName key, Uid uid, std::stop_token stop);
+// Likewise: those whose label names this job.
+Task<json::Array> pods_of_job(kube::Client& client, std::string ns, JobId job, std::stop_token stop);
 bool is_bound(const json::Value& pod);
 bool is_over(const json::Value& pod);
 std::string_view version_of(const json::Value& pod);

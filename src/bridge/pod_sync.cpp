@@ -424,11 +424,8 @@ struct PodSync::Impl {
     const auto seen = parts.mirror.job(job);
     const auto record = seen ? parse_record(seen->admin_comment) : std::nullopt;
     const std::string ns = record && !record->pods.empty() ? record->pods.front().ns : std::string();
-    std::string label = std::string(names::kSlurmJobId) + "=" + job.str();
-    const json::Value list = co_await parts.kube.list(kube::resources::kPods, ns, {.labels = std::move(label)}, stop);
-    const json::Array* pods = json::array_at(list, {"items"});
-    if (pods == nullptr) co_return false;
-    co_return std::ranges::any_of(*pods, needs_node);
+    const json::Array pods = co_await pods_of_job(parts.kube, ns, job, stop);
+    co_return std::ranges::any_of(pods, needs_node);
   }
 
   // Where the watch is late it may have been given to this job since.

@@ -190,7 +190,7 @@ Task<> Scheduler::Impl::cancel_job(UnitPlan::Cancel cancel, Uid unit, std::stop_
     const std::optional<slurm::Job> asked = co_await mirror.ask(cancel.job, stop);
     if (!asked || !index->has_job(unit, *asked)) co_return mirror.poke();
   }
-  if (co_await holds_pod(cancel.job, unit, stop)) co_return;
+  if (co_await holds_pod(cancel.job, unit, stop)) co_return controller->add_after(unit.str(), 1s);
   log::info("job cancelled", {{"job", cancel.job}, {"unit", unit.str()}, {"why", cancel.why}});
   std::string refused;
   memory[unit].cancelling.insert_or_assign(cancel.job, cancel.why);
@@ -234,7 +234,12 @@ Task<bool> Scheduler::Impl::holds_pod(JobId job, Uid unit, std::stop_token stop)
   co_await each_at_once(loop, marked, [this, &unit, &holds, &stop](const PodPtr& pod) {
     return look_for_binding(pod, unit, holds, stop);
   });
-  co_return holds;
+  const std::vector<PodPtr> all = index->pods(unit);
+  const auto seen = mirror.job(job);
+  if (holds || all.size() == marked.size() || !seen || !runs(*seen)) co_return holds;
+  // Another of its gang that has been told this job, unseen.
+  const json::Array told = co_await pods_of_job(kube, all.front()->meta.key.ns, job, stop);
+  co_return std::ranges::any_of(told, [](const json::Value& pod) { return is_bound(pod) && !is_over(pod); });
 }
 
 Task<> Scheduler::Impl::look_for_binding(PodPtr pod, Uid unit, bool& holds, std::stop_token stop) {

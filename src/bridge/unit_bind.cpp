@@ -351,6 +351,15 @@ bool UnitPlanner::knows_neighbours(const HeldJob& held, const std::vector<UnitPl
   return false;
 }
 
+// A pod of another job of this unit is to be bound on one of these nodes by this plan, and no look has shown both jobs
+// running at one time: that pod first, then it is a neighbour.
+bool UnitPlanner::shares_with_planned(const HeldJob& held, const std::vector<UnitPlan::Bind>& binds) const {
+  return std::ranges::any_of(plan_.binds, [&](const UnitPlan::Bind& other) {
+    if (by_id_.at(other.job)->confirmed_at == held.view->confirmed_at) return false;
+    return std::ranges::any_of(binds, [&](const UnitPlan::Bind& one) { return one.node == other.node; });
+  });
+}
+
 void UnitPlanner::bind(const HeldJob& held, std::vector<UnitPlan::Bind> binds) {
   const JobId job = held.view->job->id;
   if (binds.empty()) return;
@@ -361,6 +370,7 @@ void UnitPlanner::bind(const HeldJob& held, std::vector<UnitPlan::Bind> binds) {
     plan_.confirms.push_back(job);
     return;
   }
+  if (shares_with_planned(held, binds)) return wake_at(now_ + kLooksWithin);
   if (!knows_neighbours(held, binds)) return;
   const auto marked = [&](const UnitPlan::Bind& bind) { return is_marked(bind.pod, job); };
   if (held.bound == 0 && !std::ranges::all_of(binds, marked)) return;

@@ -117,6 +117,7 @@ class UnitPlanner final {
   bool may_try(const UnitMemory::Denial& denial, const slurm::Job& job);
   void tell_denial(const slurm::Job& job, const std::vector<PodPtr>& pods, const UnitMemory::Denial& denial);
   bool denied(const HeldJob& held, const Seats& seats);
+  bool shares_with_planned(const HeldJob& held, const std::vector<UnitPlan::Bind>& binds) const;
   bool knows_neighbours(const HeldJob& held, const std::vector<UnitPlan::Bind>& binds);
   void bind(const HeldJob& held, std::vector<UnitPlan::Bind> binds);
   void misfit(const HeldJob& held, const Seats& seats);

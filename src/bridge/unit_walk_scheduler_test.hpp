@@ -259,7 +259,7 @@ class WalkScheduler final : public Process {
       const auto asked = ask(cancel.job);
       if (!asked || !index_.has_job(unit, *asked)) return core_.poke(world_.now);
     }
-    if (holds_pod(cancel.job, unit)) return;
+    if (holds_pod(cancel.job, unit)) return add_after(unit, 1s);
     memory_[unit].cancelling.insert_or_assign(cancel.job, cancel.why);
     try {
       const auto effect = [&world = world_, cancel, begin] {
@@ -279,14 +279,23 @@ class WalkScheduler final : public Process {
     bool holds = false;
     const std::optional<JobRecord> record = index_.record(id);
     const std::vector<Uid> named = record ? record->uids : std::vector<Uid>{};
+    bool all = true;
     for (const PodPtr& pod : index_.pods(unit)) {
       const auto written = memory_[unit].marked.find(pod->meta.uid);
       const bool its = label_of(*pod) == id || (written != memory_[unit].marked.end() && written->second.job == id) ||
                        std::ranges::find(named, pod->meta.uid) != named.end();
+      all = all && its && wants_node(*pod);
       if (!its || !wants_node(*pod)) continue;
       if (memory_[unit].doubted.contains(pod->meta.uid)) return true;
       look_for_binding(pod, unit, holds);
     }
+    const auto seen = job(id);
+    if (holds || all || !seen || !runs(*seen)) return holds;
+    kube([&] {
+      holds = std::ranges::any_of(world_.pods, [id](const auto& one) {
+        return label_of(*one.second) == id && one.second->bound() && !one.second->terminal();
+      });
+    });
     return holds;
   }
   void look_for_binding(const PodPtr& pod, const Uid& unit, bool& holds) {

@@ -162,7 +162,10 @@ class Walk {
         break;
       case 7:
         if (waiting && world_.one_in(2)) model.end(world_.wall(), waiting, JobState::kCancelled);
-        if (running && world_.one_in(6)) model.fail_launch(world_.wall(), running);
+        if (running && world_.one_in(6)) {
+          model.fail_launch(world_.wall(), running);
+          world_.slurm.twists.at(running.value).held_since = world_.now;
+        }
         break;
       default:
         submit_another();
@@ -171,6 +174,8 @@ class Walk {
     world_.observe();
   }
   void hold(JobId job, bool held) {
+    // Who releases it has seen it first. Nobody does between two looks.
+    if (job && !held && world_.now < world_.slurm.twists.at(job.value).held_since + 10s) return;
     slurm::JobDescription change;
     change.hold = held;
     if (job) (void)world_.slurm.model.update_job(world_.wall(), job, change);

@@ -61,6 +61,7 @@ struct Twist {
   bool suspended = false;
   bool counts_late = false;  // requeued: restarts are counted when it starts, a flag says so until then
   std::int64_t submit_time = 0;
+  TimePoint held_since{};  // by slurmctld, for it could not be launched
 };
 struct Slurmctld {
   SlurmModel model;
@@ -479,9 +480,12 @@ class World {
   // No pod is bound without a job of its unit that ran on its node when slurmctld was last asked.
   std::uint32_t check_binding(const UnitPlan::Bind& bind, const std::string& node, TimePoint asked) {
     const Uid unit = unit_of(*bind.pod);
+    const kube::OwnerReference* owner = bind.pod->meta.controller();
     for (auto it = lives.rbegin(); it != lives.rend(); ++it) {
       const Life& life = it->second;
-      if (life.id != bind.job || life.unit != unit) continue;
+      // What slurmctld saved last may be from before it was handed on.
+      const bool is_its = life.unit == unit || (owner != nullptr && owner->uid == life.owner);
+      if (life.id != bind.job || !is_its) continue;
       for (const Life::Run& run : life.runs) {
         if (run.restarts == bind.restarts && run.nodes.contains(node) && (!run.stopped || *run.stopped >= asked)) {
           return it->first;
