@@ -86,7 +86,6 @@ void Scheduler::Impl::look_at(const std::string& node, Neighbour& other) const {
   using Hold = Neighbour::Hold;
   const auto job = mirror.job(other.job);
   other.confirmed_at = mirror.confirmed_at(other.job);
-  other.started_by = mirror.started_by(other.job);
   if (!job) {
     other.hold = mirror.knowledge(other.job) == slurm::Knowledge::kGone ? Hold::kOver : Hold::kUnknown;
   } else if (!runs(*job) || requeued_since(*job, other.restarts) || !index->is_job_of(*job, *other.pod) ||

@@ -324,26 +324,21 @@ bool UnitPlanner::denied(const HeldJob& held, const Seats& seats) {
 }
 
 // False: Slurm must be asked first whether the jobs of pods on these nodes share them with ours, or have made room for
-// it; and whether ours still runs, where one of theirs has started since that was known. (A node with a pod whose job
-// is over, or not known, is refused before.)
+// it. (A node with a pod whose job is over, or not known, is refused before.)
 bool UnitPlanner::knows_neighbours(const HeldJob& held, const std::vector<UnitPlan::Bind>& binds) {
   const slurm::Job& job = *held.view->job;
   const TimePoint seen = memory_.running.at({job.id, job.restart_count});
   const TimePoint since = std::min(seen, held.view->started_by.value_or(seen));
   std::set<JobId> others;
   std::vector<JobId> unknown;
-  bool ours_too = false;
   for (const UnitPlan::Bind& one : binds) {
     for (const Neighbour& other : nodes_.neighbours(one.node->meta.key.name)) {
       if (other.pod->meta.uid == one.pod->meta.uid || other.job == job.id) continue;
       // Without a table since slurmctld was away the id may be another's: its state says nothing.
-      if (!others.insert(other.job).second) continue;
       const bool known = slurm_.listed_since_away && other.confirmed_at >= since;
-      if (!known) unknown.push_back(other.job);
-      if (other.started_by && *other.started_by > held.view->confirmed_at) ours_too = true;
+      if (others.insert(other.job).second && !known) unknown.push_back(other.job);
     }
   }
-  if (ours_too) unknown.push_back(job.id);
   if (unknown.empty()) return true;
   if (!slurm_.listed_since_away) {
     plan_.look_soon = true;

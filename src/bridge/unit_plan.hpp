@@ -113,7 +113,6 @@ struct Neighbour {
   std::uint32_t restarts = 0;  // of the job, before it gave the node
   Hold hold = Hold::kUnknown;
   TimePoint confirmed_at{};
-  std::optional<TimePoint> started_by = {};  // ClusterMirror::started_by()
 };
 
 // What the plan needs to know of nodes. Implemented by NodeTable (node_table.hpp).

@@ -53,7 +53,6 @@ class WalkScheduler final : public Process {
     using Hold = Neighbour::Hold;
     const auto known = job(other.job);
     other.confirmed_at = confirmed_at(other.job);
-    other.started_by = core_.started_by(other.job);
     if (!known) {
       other.hold = core_.knowledge(other.job) == Knowledge::kGone ? Hold::kOver : Hold::kUnknown;
     } else if (!runs(*known) || requeued_since(*known, other.restarts) || !index_.is_job_of(*known, *other.pod) ||
