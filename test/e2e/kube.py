@@ -63,10 +63,12 @@ class Kube:
         said += [f"{c.reason}: {c.message}" for c in (pod.status.conditions or []) if c.type == "PodScheduled" and c.message]
         return said
 
-    def said_of_node(self, node, reason):
-        """Messages of the node's events of this reason."""
+    def says_of_node(self, node, reason, words):
+        """An event of the node has this reason and these words; events come a moment after what they are about."""
         selector = f"involvedObject.kind=Node,involvedObject.name={node},reason={reason}"
-        return [e.message for e in self.core.list_event_for_all_namespaces(field_selector=selector).items]
+        said = [e.message for e in self.core.list_event_for_all_namespaces(field_selector=selector).items]
+        assert any(words in message for message in said), said
+        return True
 
     def cordon(self, node, on=True):
         self.core.patch_node(node, {"spec": {"unschedulable": on}})

@@ -108,7 +108,7 @@ def test_a_job_that_is_requeued_and_held_waits_for_its_release(bascule, kube, sl
     slurm.scontrol("requeuehold", str(held))
     eventually(lambda: (p := kube.pod_of("held")) and p.metadata.name != placed.metadata.name and not p.spec.node_name, "another pod waits")
     always(lambda: not kube.succeeded("held") and kube.pod_of("held").spec.node_name is None, 4, "it is held")
-    assert any("JobHeld" in said for said in eventually(lambda: kube.said_about(kube.pod_of("held")), "the pod says why it waits"))
+    eventually(lambda: any("JobHeld" in said for said in kube.said_about(kube.pod_of("held"))), "the pod says why it waits")
     slurm.scontrol("release", str(held))
     slurm.scontrol("update", f"JobId={held}", "StartTime=now")
     finish(kube, "held")
