@@ -22,7 +22,7 @@ constexpr Duration kFullGap = 100ms;
 constexpr Duration kSoon = 1s;
 constexpr Duration kLongestNodesGap = 5s;
 // Of regular tables. What no look tells of waits for them: two that came late must not put off the next for long.
-constexpr Duration kLongestGap = 2min;
+constexpr Duration kLongestGap = 30s;
 constexpr std::size_t kMaxStarts = 64;
 // Of the jobs of a close look: each kind; and of them those of the highest priority.
 constexpr std::size_t kClose = 64;
