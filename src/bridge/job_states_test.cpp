@@ -223,7 +223,6 @@ TEST_F(JobStatesTest, EachHasItsMeaningForAPodThatRuns) {
   }
 }
 
-// Another member of the gang may have it: the unit tells nothing.
 // The random walk found it: a late table hid that the job had been requeued and started again.
 TEST(JobStates, AnAnswerConfirmsOnlyTheRunThatIsKnown) {
   slurm::Job known;
@@ -245,6 +244,7 @@ TEST(JobStates, AnAnswerConfirmsOnlyTheRunThatIsKnown) {
   EXPECT_FALSE(confirms(answer, &known));
 }
 
+// Another member of the gang may have it: the unit tells nothing.
 TEST_F(JobStatesTest, AJobThatGotTheIdAnewIsNotThePods) {
   slurm::Job job;
   job.id = JobId{7};

@@ -421,8 +421,7 @@ struct PodSync::Impl {
   // The API server itself says that a pod counts on a job that waits, or waited, for whoever comes: it may have come
   // and been bound before the watch has told of it.
   Task<bool> counts_on(JobId job, std::stop_token stop) {
-    const auto seen = parts.mirror.job(job);
-    const auto record = seen ? parse_record(seen->admin_comment) : std::nullopt;
+    const std::optional<JobRecord> record = index.record(job);
     const std::string ns = record && !record->pods.empty() ? record->pods.front().ns : std::string();
     const json::Array pods = co_await pods_of_job(parts.kube, ns, job, stop);
     co_return std::ranges::any_of(pods, needs_node);
