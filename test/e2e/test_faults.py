@@ -166,8 +166,7 @@ def test_a_node_that_slurmctld_left_allocated_to_no_job_is_freed(flow, cluster, 
         assert set(state) & {"IDLE", "DRAIN"} == {"IDLE"}, f"n1 is {state}"
         return True
 
-    # Half a minute of evidence, after tables of nodes and jobs: the next may be half a minute off, where two in a row came late.
-    eventually(freed, "n1 is idle again", within=180, every=0.3)
+    eventually(freed, "n1 is idle again", within=90, every=0.3)
     assert slurm.state(stays) == "RUNNING"
     eventually(lambda: kube.says_of_node("n1", "SlurmNodeStranded", "to no job"), "an event says why it was not")
     eventually(lambda: condition(kube.core.read_node("n1"), "SlurmReady").reason == "InService", "the node says that it is in service", every=0.3)
